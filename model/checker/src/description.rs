@@ -94,13 +94,15 @@ pub struct GuardRules {
     pub intent: Intent,
     /// Whether a new operation is created and dispatched in one write, or in two.
     pub start: StartRule,
+    /// Whether one dispatch is at most one delivery (rule 1). A transport that duplicates can't promise it.
+    pub single_delivery: bool,
     /// The rules of the design that are kept. All of them, unless a protocol is to be shown failing.
     pub rules: Rules,
 }
 
 impl Default for GuardRules {
     fn default() -> Self {
-        GuardRules { processes: 1, intent: Intent::BeforeSend, start: StartRule::OneWrite, rules: Rules::SOUND }
+        GuardRules { processes: 1, intent: Intent::BeforeSend, start: StartRule::OneWrite, single_delivery: true, rules: Rules::SOUND }
     }
 }
 
@@ -290,6 +292,7 @@ impl Description {
         Policy {
             tool,
             errors_final: self.tool.errors_final,
+            single_delivery: self.guard.single_delivery,
             repeat: Repeat { ends, window: None },
             retry: Retry {
                 attempts: self.tool.attempts.into(),

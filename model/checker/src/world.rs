@@ -2,7 +2,7 @@
 //!
 //! Everything that the properties need is kept in counters and bits; there is no history of events.
 
-use settled_protocol::{Action, AttemptId, Durable, Epoch, Record, Reply};
+use settled_protocol::{Action, Attempt, AttemptId, Durable, Epoch, Record, Reply};
 
 use crate::description::{Description, Faults, KeySource};
 
@@ -66,6 +66,8 @@ pub enum Heard {
     Unknown,
     /// Other arguments.
     Conflict,
+    /// The connection ended without an answer (direct callers).
+    ConnectionLost,
 }
 
 /// A guard process's memory: what a crash wipes out.
@@ -97,8 +99,8 @@ pub struct KeyState {
     pub durable: Option<Record<u8>>,
     /// The first definite answer told for the key.
     pub first_told: Option<Heard>,
-    /// Whether a caller was told that it failed.
-    pub told_failed: bool,
+    /// The attempts of which a caller was told that they failed, as bits (see [`bit`]).
+    pub told_failed: u8,
     /// The attempts that have taken effect, as bits.
     pub applied: u8,
     /// The effect that the tool remembers under the key.
@@ -169,6 +171,21 @@ pub struct Wrongs {
     pub suppressed: bool,
     /// An effect without a durable record from before its send.
     pub unrecorded: bool,
+}
+
+/// An attempt's bit: three attempts for each of the first operations under a key; what lies beyond shares the last bit.
+pub fn bit(of: AttemptId) -> u8 {
+    1 << ((of.generation - 1) * 3 + of.attempt.get() - 1).min(7)
+}
+
+/// The bits of all attempts of one operation under a key.
+pub fn bits_of_generation(generation: u32) -> u8 {
+    (1..=3).map(|n| bit(AttemptId { generation, attempt: nth_attempt(n) })).fold(0, |all, one| all | one)
+}
+
+/// The attempt with this number.
+pub fn nth_attempt(n: u8) -> Attempt {
+    (1..n).fold(Attempt::FIRST, |attempt, _| attempt.next())
 }
 
 impl World {

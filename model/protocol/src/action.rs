@@ -84,6 +84,11 @@ impl<H: Handle> Dispatch<H> {
         Dispatch { of, sent, rests_on: Durable::attest(record) }
     }
 
+    /// The attempt that it is about.
+    pub fn of(&self) -> AttemptId {
+        self.of
+    }
+
     /// The same dispatch with its owner renamed: see [`Record::with_owner`].
     pub fn with_owner(mut self, name: impl Fn(Epoch) -> Epoch) -> Self {
         self.sent.owner = name(self.sent.owner);

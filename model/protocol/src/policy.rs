@@ -97,6 +97,8 @@ pub struct Policy {
     pub tool: ToolKind,
     /// Whether the tool declares that its errors mean "it did not happen" (`errors = "final"`, rule 2).
     pub errors_final: bool,
+    /// Whether one dispatch is at most one delivery: nothing below the guard retries on its own (rule 1).
+    pub single_delivery: bool,
     /// What a repeated call means.
     pub repeat: Repeat,
     /// Budgets and waits.
@@ -111,6 +113,7 @@ impl Policy {
         Policy {
             tool,
             errors_final: false,
+            single_delivery: true,
             repeat: Repeat::ALWAYS_REPLAY,
             retry: Retry::default(),
             rules: Rules::SOUND,

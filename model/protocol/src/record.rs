@@ -137,6 +137,8 @@ pub enum Cause<H> {
     ConnectionLost,
     /// An error came that can follow an effect.
     Error(H),
+    /// An error came that is definite of itself, but another copy or attempt may still apply (rules 2 and 7).
+    Refused(H),
     /// The process that had dispatched it is gone, and its answer with it.
     OwnerLost,
 }

@@ -77,11 +77,12 @@ impl Policy {
             (
                 State::Dispatched(sent) | State::Unknown { sent, .. } | State::Escalated { sent, .. },
                 What::Reply { of, reply: Reply::Error(class, error) },
-            ) if r.counts(sent, of) && self.proves_no_effect(class, &sent) => {
+            ) if r.counts(sent, of) && self.is_definite(class) && self.is_alone(class, &sent) => {
                 r.settle(Verdict::Failed(Some(error)), Some(sent))
             }
-            (State::Dispatched(sent), What::Reply { of, reply: Reply::Error(_, error) }) if r.is_latest(sent, of) => {
-                r.unknown(sent, Cause::Error(error))
+            (State::Dispatched(sent), What::Reply { of, reply: Reply::Error(class, error) }) if r.is_latest(sent, of) => {
+                let definite = self.is_definite(class);
+                r.unknown(sent, if definite { Cause::Refused(error) } else { Cause::Error(error) })
             }
             (State::Confirmed { sent, outcome }, What::Reply { of, .. }) if r.is_latest(sent, of) => {
                 r.settle(outcome.into(), Some(sent))
@@ -225,17 +226,25 @@ impl Policy {
         }
     }
 
-    /// Rule 2: whether an error of this attempt proves that no effect happened and none will.
-    fn proves_no_effect(&self, class: ErrorClass, sent: &Sent) -> bool {
-        let definite = match class {
+    /// Rule 2, first half: whether the error itself says that this attempt had no effect.
+    fn is_definite(&self, class: ErrorClass) -> bool {
+        match class {
             ErrorClass::NotRun => true,
             ErrorClass::Unproven => self.errors_final || !self.rules.doubt_errors,
-        };
-        let no_other_attempt = match self.tool {
-            ToolKind::Deduplicates { remembers_rejections: true, .. } => class == ErrorClass::Unproven || !sent.doubt,
-            _ => !sent.doubt,
-        };
-        definite && no_other_attempt
+        }
+    }
+
+    /// Rule 2, second half: whether a definite error leaves no other copy or attempt that could still apply.
+    fn is_alone(&self, class: ErrorClass, sent: &Sent) -> bool {
+        match self.tool {
+            ToolKind::ReadOnly | ToolKind::Transactional => true,
+            // Rule 7: `failed` needs the whole operation sealed first.
+            ToolKind::Sealable => false,
+            ToolKind::Deduplicates { remembers_rejections: true, .. } if class == ErrorClass::Unproven => true,
+            ToolKind::Deduplicates { .. } | ToolKind::Idempotent | ToolKind::Opaque | ToolKind::Observable { .. } => {
+                self.single_delivery && !sent.doubt
+            }
+        }
     }
 }
 
@@ -363,7 +372,8 @@ impl<H: Handle> Moving<'_, H> {
             AfterUnknown::ResendFenced if may_retry => self.dispatch(Some(sent)),
             AfterUnknown::ResendFenced => self.settle(Verdict::Failed(error_of(cause)), Some(sent)),
             AfterUnknown::Seal => {
-                let scope = if may_retry { SealScope::Attempts } else { SealScope::Operation };
+                let again = may_retry && !matches!(cause, Cause::Refused(_));
+                let scope = if again { SealScope::Attempts } else { SealScope::Operation };
                 self.stay([Action::Seal { of: self.id(sent), scope }])
             }
             AfterUnknown::Observe { settling } => {
@@ -392,7 +402,7 @@ fn first_dispatch<H>(event: &Event<H>) -> Sent {
 
 fn error_of<H>(cause: Cause<H>) -> Option<H> {
     match cause {
-        Cause::Error(error) => Some(error),
+        Cause::Error(error) | Cause::Refused(error) => Some(error),
         Cause::TimedOut | Cause::ConnectionLost | Cause::OwnerLost => None,
     }
 }
