@@ -6,7 +6,7 @@
 //! what would make it fail has changed the record before the load.
 
 use settled_protocol::{
-    Action, Answer, AttemptId, Dispatch, Durable, Epoch, ErrorClass, Event, Loss, Observation, Policy, Reply,
+    Action, Answer, AttemptId, Dispatch, Durable, Ends, Epoch, ErrorClass, Event, Loss, Observation, Policy, Reply,
     SealScope, Start, State, Store, Time, Verdict, What,
 };
 
@@ -171,11 +171,12 @@ impl Rules {
 
     /// Everything that may happen next.
     pub fn moves(&self, world: &World, moves: &mut Vec<Move>) {
-        self.caller_moves(world, moves);
+        // The order decides which of several shortest runs is shown: those in which the tool is quick read best.
+        self.network_moves(world, moves);
         for guard in 0..world.guards.len() as u8 {
             self.guard_moves(world, guard, moves);
         }
-        self.network_moves(world, moves);
+        self.caller_moves(world, moves);
         for (key, state) in (0u8..).zip(&world.keys) {
             if self.description.guard.intent == Intent::Volatile && state.record != state.durable {
                 moves.push(Move::Sync { key });
@@ -381,7 +382,33 @@ impl Rules {
             Move::Tick => world.now += 1,
             Move::Decide { key } => self.decide(&mut world, key),
         }
+        self.forget_what_cannot_matter(&mut world);
         (world != *before).then_some(world)
+    }
+
+    /// Drops answers to operations that have ended, if the core itself says that they change nothing: worlds that differ
+    /// only in those are one.
+    fn forget_what_cannot_matter(&self, world: &mut World) {
+        if self.description.is_direct() || self.policy.repeat.ends != Ends::WithWindow {
+            return;
+        }
+        let World { network, keys, now, .. } = world;
+        network.retain(|message| {
+            let Some(record) = keys[usize::from(message.key())].record.filter(|record| record.is_settled()) else {
+                return true;
+            };
+            let (what, by) = match *message {
+                Message::Request { .. } => return true,
+                Message::Question { from, .. } => (What::Resume { take_over: false, sender_done: true, undisturbed: false }, from),
+                Message::Reply { of, to, reply: Some(reply), .. } => (What::Reply { of, reply }, to),
+                Message::Reply { of, to, reply: None, .. } => (What::Lost { of, how: Loss::ConnectionLost }, to),
+                Message::Seen { of, observation, conclusive, to, .. } => {
+                    (What::Observed { of, observation, conclusive }, to)
+                }
+            };
+            let event = Event { now: Time((*now).into()), by, draw: 0, what };
+            !self.policy.step(Some(&record), &event).actions.is_empty()
+        });
     }
 
     fn owner(&self, world: &World, key: u8) -> Option<Epoch> {
@@ -616,7 +643,7 @@ impl Rules {
         match heard {
             Heard::Done(_) | Heard::Failed => {
                 let first = *entry.first_told.get_or_insert(heard);
-                world.wrongs.unfaithful |= first != heard && self.policy.repeat.ends == settled_protocol::Ends::WithWindow;
+                world.wrongs.unfaithful |= first != heard && self.policy.repeat.ends == Ends::WithWindow;
                 if heard == Heard::Failed {
                     entry.told_failed |= failed;
                 }

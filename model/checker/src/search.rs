@@ -4,11 +4,10 @@
 //! properties, so verdicts come from its exhaustive depth-first checker and minimal traces from here.
 
 use std::collections::{HashMap, HashSet};
-use std::hash::{DefaultHasher, Hash, Hasher};
 
 use stateright::{Model, Representative};
 
-use crate::model::ProtocolModel;
+use crate::model::{ProtocolModel, hash};
 use crate::moves::Move;
 use crate::properties::PropertyName;
 use crate::world::World;
@@ -73,7 +72,5 @@ fn run_to(tree: &[Option<(usize, Move)>], mut at: usize) -> Run {
 }
 
 fn fingerprint(world: &World) -> u64 {
-    let mut hasher = DefaultHasher::new();
-    world.representative().hash(&mut hasher);
-    hasher.finish()
+    hash(&world.representative())
 }

@@ -116,19 +116,13 @@ impl Trace {
         }
         for step in &self.steps {
             let text = step.text.replace([';', '#'], ",");
-            match (&step.to, step.fault) {
-                (Some(to), false) => lines.push(format!("    {}->>{}: {text}", id(&step.from), id(to))),
-                (Some(to), true) => lines.push(format!("    {}-x{}: {text}", id(&step.from), id(to))),
-                (None, fault) => {
-                    let mark = if fault { "⚡ " } else { "" };
-                    lines.push(format!("    Note over {}: {mark}{text}", id(&step.from)));
-                }
+            let mark = if step.fault { "⚡ " } else { "" };
+            match &step.to {
+                Some(to) => lines.push(format!("    {}->>{}: {mark}{text}", id(&step.from), id(to))),
+                None => lines.push(format!("    Note over {}: {mark}{text}", id(&step.from))),
             }
             for line in &step.ledger {
                 lines.push(format!("    Note over ledger: {}", line.replace([';', '#'], ",")));
-            }
-            if step.kind.starts_with("effect") {
-                lines.push(format!("    Note over tool: effect number {}", step.effects));
             }
         }
         let ends = format!("violates “{}”", self.property.name());
@@ -343,7 +337,10 @@ fn state_text(state: &State<u8>) -> String {
     match state {
         State::Created => "intent created".to_owned(),
         State::Dispatched(sent) => format!("dispatched, attempt {}", sent.attempt()),
-        State::Unknown { sent, cause, .. } => format!("unknown, attempt {}: {}", sent.attempt(), why(cause)),
+        State::Unknown { sent, cause, quiet, .. } => {
+            let quiet = if quiet.is_some() { "; its sender is done" } else { "" };
+            format!("unknown, attempt {}: {}{quiet}", sent.attempt(), why(cause))
+        }
         State::Escalated { .. } => "escalated".to_owned(),
         State::Confirmed { outcome: Outcome::Succeeded(effect), .. } => format!("confirmed: effect {effect}"),
         State::Confirmed { outcome: Outcome::Failed(_), .. } => "confirmed: failed".to_owned(),
