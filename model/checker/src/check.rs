@@ -127,11 +127,8 @@ pub fn check(
     let violated: Vec<_> =
         properties.iter().copied().filter(|property| checker.discovery(property.name()).is_some()).collect();
     let cut_short = checker.state_count() >= limits.states || begun.elapsed() >= limits.time;
-    let mut traces = if violated.is_empty() {
-        Default::default()
-    } else {
-        shortest_runs(&model, &violated, limits.states)
-    };
+    let mut traces =
+        if violated.is_empty() { Default::default() } else { shortest_runs(&model, &violated, limits.states) };
     let verdicts = PropertyName::ALL
         .into_iter()
         .map(|property| {

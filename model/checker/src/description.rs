@@ -102,7 +102,13 @@ pub struct GuardRules {
 
 impl Default for GuardRules {
     fn default() -> Self {
-        GuardRules { processes: 1, intent: Intent::BeforeSend, start: StartRule::OneWrite, single_delivery: true, rules: Rules::SOUND }
+        GuardRules {
+            processes: 1,
+            intent: Intent::BeforeSend,
+            start: StartRule::OneWrite,
+            single_delivery: true,
+            rules: Rules::SOUND,
+        }
     }
 }
 
@@ -262,8 +268,9 @@ impl Description {
         if self.guard.processes == 0 && matches!(self.tool.kind, Kind::Transactional) {
             return Err(Unbuildable {
                 field: "tool.kind",
-                reason: "a transactional tool commits with the guard's record, so it needs `guard.processes` of 1 or more"
-                    .into(),
+                reason:
+                    "a transactional tool commits with the guard's record, so it needs `guard.processes` of 1 or more"
+                        .into(),
             });
         }
         Ok(())
@@ -280,9 +287,7 @@ impl Description {
             Kind::Opaque => ToolKind::Opaque,
             Kind::Observable => ToolKind::Observable { settling: 1 },
             Kind::Sealable => ToolKind::Sealable,
-            Kind::Deduplicates => {
-                ToolKind::Deduplicates { limit: u64::MAX, margin: 0, remembers_rejections: false }
-            }
+            Kind::Deduplicates => ToolKind::Deduplicates { limit: u64::MAX, margin: 0, remembers_rejections: false },
             Kind::Transactional => ToolKind::Transactional,
         };
         let ends = match self.caller.key {

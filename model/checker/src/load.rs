@@ -48,7 +48,8 @@ pub enum LoadError {
 /// # Errors
 /// [`LoadError`] names file, line and field.
 pub fn load_file(path: &Path) -> Result<Description, LoadError> {
-    let text = std::fs::read_to_string(path).map_err(|source| LoadError::Unreadable { path: path.to_owned(), source })?;
+    let text =
+        std::fs::read_to_string(path).map_err(|source| LoadError::Unreadable { path: path.to_owned(), source })?;
     parse(&path.display().to_string(), &text)
 }
 
@@ -57,8 +58,8 @@ pub fn load_file(path: &Path) -> Result<Description, LoadError> {
 /// # Errors
 /// [`LoadError`] names `file`, line and field.
 pub fn parse(file: &str, text: &str) -> Result<Description, LoadError> {
-    let description: Description = toml::from_str(text)
-        .map_err(|error| LoadError::Malformed { file: file.to_owned(), error: Box::new(error) })?;
+    let description: Description =
+        toml::from_str(text).map_err(|error| LoadError::Malformed { file: file.to_owned(), error: Box::new(error) })?;
     description.validate().map_err(|error| LoadError::Unbuildable {
         file: file.to_owned(),
         line: line_of(text, error.field),

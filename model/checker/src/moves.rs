@@ -246,8 +246,7 @@ impl Rules {
                 }
                 State::Dispatched(sent) if sent.owner() == me => {
                     holds_something = true;
-                    let answerable =
-                        world.network.iter().any(|message| message.may_answer(key, record.attempt_id()));
+                    let answerable = world.network.iter().any(|message| message.may_answer(key, record.attempt_id()));
                     if !busy && (!answerable || world.left.timeouts > 0) {
                         moves.push(Move::TimeOut { guard, key });
                     }
@@ -314,9 +313,11 @@ impl Rules {
         self.description.tool.kind == Kind::Observable
             && world.now < 2 * self.description.tool.attempts
             && !world.network.iter().any(|message| matches!(message, Message::Request { .. }))
-            && world.keys.iter().filter_map(|key| key.record).any(|record| {
-                matches!(record.state(), State::Dispatched(_) | State::Unknown { .. })
-            })
+            && world
+                .keys
+                .iter()
+                .filter_map(|key| key.record)
+                .any(|record| matches!(record.state(), State::Dispatched(_) | State::Unknown { .. }))
     }
 
     /// The world after a move; `None` if the move changes nothing.
@@ -399,7 +400,9 @@ impl Rules {
             };
             let (what, by) = match *message {
                 Message::Request { .. } => return true,
-                Message::Question { from, .. } => (What::Resume { take_over: false, sender_done: true, undisturbed: false }, from),
+                Message::Question { from, .. } => {
+                    (What::Resume { take_over: false, sender_done: true, undisturbed: false }, from)
+                }
                 Message::Reply { of, to, reply: Some(reply), .. } => (What::Reply { of, reply }, to),
                 Message::Reply { of, to, reply: None, .. } => (What::Lost { of, how: Loss::ConnectionLost }, to),
                 Message::Seen { of, observation, conclusive, to, .. } => {
@@ -439,8 +442,7 @@ impl Rules {
 
     /// The heart: one step of the core, in this guard, on this key's record.
     fn guard_step(&self, world: &mut World, guard: u8, key: u8, what: What<u8>, asker: Option<u8>) {
-        let event =
-            Event { now: Time(world.now.into()), by: Epoch(u32::from(guard) + 1), draw: 0, what };
+        let event = Event { now: Time(world.now.into()), by: Epoch(u32::from(guard) + 1), draw: 0, what };
         let step = self.policy.step(world.keys[usize::from(key)].record.as_ref(), &event);
         let mut proof = None;
         for action in step.actions.iter() {
@@ -483,7 +485,9 @@ impl Rules {
     }
 
     fn dispatch(&self, world: &mut World, key: u8, dispatch: &Dispatch<u8>, proof: &Durable<u8>) {
-        let Ok((of, sent)) = dispatch.send(proof) else { return };
+        let Ok((of, sent)) = dispatch.send(proof) else {
+            return;
+        };
         let entry = &world.keys[usize::from(key)];
         let recorded = entry.durable.and_then(|record| record.attempt_id()).is_some_and(|known| known >= of);
         // For whom: the record's arguments tell, since a key is one operation's.
@@ -500,14 +504,14 @@ impl Rules {
 
     fn owns(&self, world: &World, call: u8, key: u8) -> bool {
         world.callers.get(usize::from(call)).is_some_and(|caller| self.key_of(call, caller) == key)
-            && world.keys[usize::from(key)]
-                .record
-                .is_some_and(|record| record.fingerprint() == self.arguments_of(call))
+            && world.keys[usize::from(key)].record.is_some_and(|record| record.fingerprint() == self.arguments_of(call))
     }
 
     /// The tool gets a request.
     fn at_the_tool(&self, world: &mut World, request: Message, how: How) {
-        let Message::Request { key, of, owner, .. } = request else { return };
+        let Message::Request { key, of, owner, .. } = request else {
+            return;
+        };
         let faults: &mut Faults = &mut world.left;
         let (carries_out, answers) = match how {
             How::Answered => (true, None),
@@ -542,7 +546,9 @@ impl Rules {
     /// The tool does what it is asked for, as far as its kind lets it.
     fn carry_out(&self, world: &mut World, request: Message) -> Reply<u8> {
         let refused = Reply::Error(ErrorClass::Unproven, 0);
-        let Message::Request { key, call, of, owner, recorded } = request else { return refused };
+        let Message::Request { key, call, of, owner, recorded } = request else {
+            return refused;
+        };
         let result = world.effects.len() as u8 + 1;
         let entry = &mut world.keys[usize::from(key)];
         match self.description.tool.kind {
@@ -559,7 +565,9 @@ impl Rules {
                 let what = What::Committed { of, owner, result };
                 let event = Event { now: Time(world.now.into()), by: owner, draw: 0, what };
                 let step = self.policy.step(entry.record.as_ref(), &event);
-                let Some(Action::Store(store)) = step.actions.iter().next() else { return refused };
+                let Some(Action::Store(store)) = step.actions.iter().next() else {
+                    return refused;
+                };
                 self.store(entry, &store);
             }
         }
@@ -584,7 +592,9 @@ impl Rules {
                 }
             }
             Message::Reply { key, of, to, reply } => {
-                let Some(guard) = World::guard_of(to) else { return };
+                let Some(guard) = World::guard_of(to) else {
+                    return;
+                };
                 let what = match reply {
                     Some(reply) => What::Reply { of, reply },
                     None => What::Lost { of, how: Loss::ConnectionLost },
@@ -592,7 +602,9 @@ impl Rules {
                 self.guard_step(world, guard as u8, key, what, None);
             }
             Message::Seen { key, of, observation, conclusive, to } => {
-                let Some(guard) = World::guard_of(to) else { return };
+                let Some(guard) = World::guard_of(to) else {
+                    return;
+                };
                 self.guard_step(world, guard as u8, key, What::Observed { of, observation, conclusive }, None);
             }
             Message::Request { .. } | Message::Question { .. } => {}
@@ -663,12 +675,8 @@ impl Rules {
             Some(result) => Verdict::Succeeded(result),
             None => Verdict::Failed(None),
         };
-        let event = Event {
-            now: Time(world.now.into()),
-            by: DEAD,
-            draw: 0,
-            what: What::Decide { verdict, quiet: !pending },
-        };
+        let event =
+            Event { now: Time(world.now.into()), by: DEAD, draw: 0, what: What::Decide { verdict, quiet: !pending } };
         let step = self.policy.step(entry.record.as_ref(), &event);
         if let Some(Action::Store(store)) = step.actions.iter().next() {
             self.store(&mut world.keys[usize::from(key)], &store);
@@ -695,7 +703,9 @@ fn crash(world: &mut World, guard: u8) {
 
 /// The tool answers an observation, or carries out a seal.
 fn look(world: &mut World, question: Message) {
-    let Message::Question { key, action, from } = question else { return };
+    let Message::Question { key, action, from } = question else {
+        return;
+    };
     let entry = &mut world.keys[usize::from(key)];
     let (of, observation, conclusive) = match (action, entry.remembered) {
         (Action::Observe { of, conclusive }, Some(result)) => (of, Observation::Applied(result), conclusive),

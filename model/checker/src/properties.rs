@@ -107,9 +107,9 @@ fn live_attempts(rules: &Rules, world: &World, key: u8) -> u8 {
     let entry = &world.keys[usize::from(key)];
     let can_apply = |of: AttemptId| match rules.description.tool.kind {
         Kind::Sealable => entry.remembered.is_none() && of.attempt.get() > u32::from(entry.sealed),
-        Kind::Transactional => entry.record.is_some_and(|record| {
-            matches!(record.state(), State::Dispatched(_)) && record.attempt_id() == Some(of)
-        }),
+        Kind::Transactional => entry
+            .record
+            .is_some_and(|record| matches!(record.state(), State::Dispatched(_)) && record.attempt_id() == Some(of)),
         Kind::Opaque | Kind::Observable | Kind::Deduplicates => true,
     };
     let requested = world.network.iter().filter_map(|message| match *message {
@@ -124,9 +124,11 @@ fn live_attempts(rules: &Rules, world: &World, key: u8) -> u8 {
 }
 
 fn all_ended(world: &World) -> bool {
-    world.keys.iter().filter_map(|key| key.record).all(|record| {
-        record.is_settled() || matches!(record.state(), State::Escalated { .. })
-    })
+    world
+        .keys
+        .iter()
+        .filter_map(|key| key.record)
+        .all(|record| record.is_settled() || matches!(record.state(), State::Escalated { .. }))
 }
 
 /// Whether nothing can happen any more. Every move consumes a bound or makes progress, so every run ends in such a state,

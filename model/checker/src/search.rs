@@ -17,11 +17,7 @@ pub type Run = Vec<Move>;
 
 /// For each of these properties a shortest run that violates it. All of them must be violated somewhere: the search goes
 /// on until every one is found, or `at_most` distinct states were seen.
-pub fn shortest_runs(
-    model: &ProtocolModel,
-    wanted: &[PropertyName],
-    at_most: usize,
-) -> HashMap<PropertyName, Run> {
+pub fn shortest_runs(model: &ProtocolModel, wanted: &[PropertyName], at_most: usize) -> HashMap<PropertyName, Run> {
     let mut found: HashMap<PropertyName, Run> = HashMap::new();
     let mut seen: HashSet<u64> = HashSet::new();
     // Each state of the tree: the index of the one before, and the move that led on from there.

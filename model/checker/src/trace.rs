@@ -1,7 +1,9 @@
 //! A counterexample: the moves that lead to a violation, readable by people and by programs.
 
 use serde::{Deserialize, Serialize};
-use settled_protocol::{Action, Answer, AttemptId, Cause, ErrorClass, Observation, Outcome, Reply, SealScope, State, Verdict};
+use settled_protocol::{
+    Action, Answer, AttemptId, Cause, ErrorClass, Observation, Outcome, Reply, SealScope, State, Verdict,
+};
 
 use crate::description::Description;
 use crate::moves::{How, Move, Rules, Why};
@@ -53,7 +55,9 @@ impl Trace {
         let mut world = World::initial(&rules.description);
         let mut steps = Vec::new();
         for what in run {
-            let Some(after) = rules.apply(&world, *what) else { break };
+            let Some(after) = rules.apply(&world, *what) else {
+                break;
+            };
             steps.push(describe(rules, &world, *what, &after));
             world = after;
         }
@@ -84,7 +88,12 @@ impl Trace {
             .zip(&self.effects)
             .map(|(call, count)| format!("{}: {count} effect{}", call_name(call), if *count == 1 { "" } else { "s" }))
             .collect();
-        lines.push(format!("       violates “{}” ({}); {}", self.property.name(), self.property.says(), effects.join(", ")));
+        lines.push(format!(
+            "       violates “{}” ({}); {}",
+            self.property.name(),
+            self.property.says(),
+            effects.join(", ")
+        ));
         lines.join("\n")
     }
 
@@ -169,9 +178,12 @@ struct Said {
 
 fn describe(rules: &Rules, before: &World, what: Move, after: &World) -> Step {
     let said = say(rules, before, what);
-    let changed = before.keys.iter().zip(&after.keys).zip(0u8..).filter(|((was, is), _)| {
-        was.record != is.record || was.durable != is.durable
-    });
+    let changed = before
+        .keys
+        .iter()
+        .zip(&after.keys)
+        .zip(0u8..)
+        .filter(|((was, is), _)| was.record != is.record || was.durable != is.durable);
     let ledger = changed.map(|((was, is), key)| {
         let key = key_name(rules, key);
         let durable = if is.record == is.durable { "" } else { " (not durable)" };
@@ -224,7 +236,9 @@ fn say(rules: &Rules, before: &World, what: Move) -> Said {
                 let text = format!("sends {} of {}", attempt(dispatch.of()), key_name(rules, todo.key));
                 said(guard(at), Some("tool".into()), "send", text, false)
             }
-            Action::Answer(answer) => said(guard(at), None, "answer", format!("answers: {}", answer_text(answer)), false),
+            Action::Answer(answer) => {
+                said(guard(at), None, "answer", format!("answers: {}", answer_text(answer)), false)
+            }
             _ => said(guard(at), None, "escalate", format!("asks a person about {}", key_name(rules, todo.key)), false),
         },
         Move::Resume { guard: at, key, take_over } => {
@@ -237,18 +251,34 @@ fn say(rules: &Rules, before: &World, what: Move) -> Said {
             };
             said(guard(at), None, kind, format!("{text} {}", key_name(rules, key)), paused)
         }
-        Move::TimeOut { guard: at, key } => {
-            said(guard(at), None, "time-out", format!("gives up waiting for the answer to {}", key_name(rules, key)), true)
+        Move::TimeOut { guard: at, key } => said(
+            guard(at),
+            None,
+            "time-out",
+            format!("gives up waiting for the answer to {}", key_name(rules, key)),
+            true,
+        ),
+        Move::CrashGuard { guard: at } => {
+            said(guard(at), None, "crash-guard", "is killed and starts again".into(), true)
         }
-        Move::CrashGuard { guard: at } => said(guard(at), None, "crash-guard", "is killed and starts again".into(), true),
-        Move::Sync { key } => said("ledger".into(), None, "sync", format!("{} becomes durable", key_name(rules, key)), false),
+        Move::Sync { key } => {
+            said("ledger".into(), None, "sync", format!("{} becomes durable", key_name(rules, key)), false)
+        }
         Move::Apply { request, how } => apply_text(rules, before, request, how),
-        Move::LoseRequest { request } => {
-            said("network".into(), None, "lose-request", format!("loses the request: {}", message_text(rules, request)), true)
-        }
-        Move::Duplicate { request } => {
-            said("network".into(), None, "duplicate", format!("doubles the request: {}", message_text(rules, request)), true)
-        }
+        Move::LoseRequest { request } => said(
+            "network".into(),
+            None,
+            "lose-request",
+            format!("loses the request: {}", message_text(rules, request)),
+            true,
+        ),
+        Move::Duplicate { request } => said(
+            "network".into(),
+            None,
+            "duplicate",
+            format!("doubles the request: {}", message_text(rules, request)),
+            true,
+        ),
         Move::Receive { reply } => {
             let to = match reply {
                 Message::Reply { to, .. } | Message::Seen { to, .. } if !rules.description.is_direct() => {
@@ -258,14 +288,26 @@ fn say(rules: &Rules, before: &World, what: Move) -> Said {
             };
             said("tool".into(), to, "receive", format!("the answer arrives: {}", message_text(rules, reply)), false)
         }
-        Move::LoseReply { reply } => {
-            said("network".into(), None, "lose-reply", format!("loses the answer: {}", message_text(rules, reply)), true)
-        }
+        Move::LoseReply { reply } => said(
+            "network".into(),
+            None,
+            "lose-reply",
+            format!("loses the answer: {}", message_text(rules, reply)),
+            true,
+        ),
         Move::Look { question } => {
             said("tool".into(), None, "look", format!("answers the question: {}", message_text(rules, question)), false)
         }
-        Move::Tick => said("network".into(), None, "tick", "the settling time passes: nothing is on its way".into(), false),
-        Move::Decide { key } => said("person".into(), None, "decide", format!("decides {} by what is to be seen", key_name(rules, key)), false),
+        Move::Tick => {
+            said("network".into(), None, "tick", "the settling time passes: nothing is on its way".into(), false)
+        }
+        Move::Decide { key } => said(
+            "person".into(),
+            None,
+            "decide",
+            format!("decides {} by what is to be seen", key_name(rules, key)),
+            false,
+        ),
     }
 }
 
@@ -297,7 +339,9 @@ fn apply_text(rules: &Rules, before: &World, request: Message, how: How) -> Said
 
 fn message_text(rules: &Rules, message: Message) -> String {
     let key = key_name(rules, message.key());
-    let of_what = |of| if rules.description.is_direct() { attempt(of) } else { format!("{}, {key}", attempt(of)) };
+    let of_what = |of| {
+        if rules.description.is_direct() { attempt(of) } else { format!("{}, {key}", attempt(of)) }
+    };
     match message {
         Message::Request { of, .. } => of_what(of),
         Message::Reply { of, reply, .. } => {

@@ -83,15 +83,9 @@ pub enum Reason {
 /// [`CanonicalError`] if the bytes are not one strict JSON document in UTF-8, nest deeper than [`MAX_DEPTH`], or
 /// contain a number beyond [`MAX_EXPONENT`].
 pub fn canonicalize(json: &[u8]) -> Result<Vec<u8>, CanonicalError> {
-    let text = core::str::from_utf8(json).map_err(|error| CanonicalError {
-        offset: error.valid_up_to(),
-        reason: Reason::NotUtf8,
-    })?;
-    let parser = Parser {
-        text,
-        at: 0,
-        out: Vec::with_capacity(json.len()),
-    };
+    let text = core::str::from_utf8(json)
+        .map_err(|error| CanonicalError { offset: error.valid_up_to(), reason: Reason::NotUtf8 })?;
+    let parser = Parser { text, at: 0, out: Vec::with_capacity(json.len()) };
     parser.document()
 }
 
@@ -148,10 +142,7 @@ impl<'a> Parser<'a> {
                     self.at += 1;
                     self.skip_space();
                     if !self.eat(b'}') {
-                        let mut object = Object {
-                            start: self.out.len(),
-                            members: Vec::new(),
-                        };
+                        let mut object = Object { start: self.out.len(), members: Vec::new() };
                         self.name(&mut object)?;
                         open.push(Open::Object(object));
                         continue;
@@ -218,11 +209,7 @@ impl<'a> Parser<'a> {
             return Err(self.expected("a colon"));
         }
         self.out.push(b':');
-        object.members.push(Member {
-            name,
-            start,
-            end: start,
-        });
+        object.members.push(Member { name, start, end: start });
         Ok(())
     }
 
@@ -238,8 +225,7 @@ impl<'a> Parser<'a> {
             if members.peek().is_some_and(|next| next.name == member.name) {
                 continue;
             }
-            self.out
-                .extend_from_slice(&body[member.start - start..member.end - start]);
+            self.out.extend_from_slice(&body[member.start - start..member.end - start]);
             if members.peek().is_some() {
                 self.out.push(b',');
             }
@@ -320,9 +306,8 @@ impl<'a> Parser<'a> {
         }
         let zeros = digits.len() - significant.len();
         let exponent = exponent + whole.len() as i128 - 1 - zeros as i128;
-        let exponent = i64::try_from(exponent)
-            .ok()
-            .filter(|exponent| (-MAX_EXPONENT..=MAX_EXPONENT).contains(exponent));
+        let exponent =
+            i64::try_from(exponent).ok().filter(|exponent| (-MAX_EXPONENT..=MAX_EXPONENT).contains(exponent));
         let Some(exponent) = exponent else {
             self.at = start;
             return Err(self.error(Reason::Exponent));
@@ -330,10 +315,7 @@ impl<'a> Parser<'a> {
         if negative {
             self.out.push(b'-');
         }
-        let exact = Decimal {
-            digits: significant.trim_end_matches('0').into(),
-            exponent,
-        };
+        let exact = Decimal { digits: significant.trim_end_matches('0').into(), exponent };
         exact.normal().write(&mut self.out);
         Ok(())
     }
@@ -367,10 +349,7 @@ impl<'a> Parser<'a> {
     }
 
     fn error(&self, reason: Reason) -> CanonicalError {
-        CanonicalError {
-            offset: self.at,
-            reason,
-        }
+        CanonicalError { offset: self.at, reason }
     }
 
     fn expected(&self, what: &'static str) -> CanonicalError {
@@ -391,9 +370,8 @@ fn escape(rest: &[u8]) -> Option<(u16, usize)> {
         b'r' => b'\r',
         b't' => b'\t',
         b'u' => {
-            let unit = rest.get(2..6)?.iter().try_fold(0, |unit, byte| {
-                Some(unit << 4 | char::from(*byte).to_digit(16)?)
-            })?;
+            let unit =
+                rest.get(2..6)?.iter().try_fold(0, |unit, byte| Some(unit << 4 | char::from(*byte).to_digit(16)?))?;
             return Some((u16::try_from(unit).ok()?, 6));
         }
         _ => return None,
@@ -466,10 +444,7 @@ impl Decimal {
             text = even;
         }
         let (digits, exponent) = text.split_once('e')?;
-        Some(Decimal {
-            digits: digits.replace('.', ""),
-            exponent: exponent.parse().ok()?,
-        })
+        Some(Decimal { digits: digits.replace('.', ""), exponent: exponent.parse().ok()? })
     }
 
     /// Writes the notation of ECMAScript's `Number::toString`.

@@ -85,9 +85,7 @@ impl FromStr for Digest {
         }
         let mut bytes = [0; 32];
         for (at, digit) in text.bytes().enumerate() {
-            let value = char::from(digit)
-                .to_digit(16)
-                .ok_or(DigestError::NotHexadecimal(at))?;
+            let value = char::from(digit).to_digit(16).ok_or(DigestError::NotHexadecimal(at))?;
             bytes[at / 2] = bytes[at / 2] << 4 | value as u8;
         }
         Ok(Self(bytes))
@@ -97,11 +95,7 @@ impl FromStr for Digest {
 #[cfg(feature = "serde")]
 impl serde::Serialize for Digest {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        if serializer.is_human_readable() {
-            serializer.collect_str(self)
-        } else {
-            self.0.serialize(serializer)
-        }
+        if serializer.is_human_readable() { serializer.collect_str(self) } else { self.0.serialize(serializer) }
     }
 }
 

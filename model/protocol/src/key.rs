@@ -56,9 +56,7 @@ pub enum KeyError {
     #[error("the key's {0} is empty; give it at least one character")]
     Empty(Part),
     /// The part is longer than [`MAX_PART_BYTES`].
-    #[error(
-        "the key's {part} has {bytes} bytes, more than {MAX_PART_BYTES}; shorten it, or use a digest of it"
-    )]
+    #[error("the key's {part} has {bytes} bytes, more than {MAX_PART_BYTES}; shorten it, or use a digest of it")]
     TooLong {
         /// Which part.
         part: Part,
@@ -81,16 +79,8 @@ impl Key {
     /// # Errors
     ///
     /// [`KeyError`] if a part is empty, longer than [`MAX_PART_BYTES`] or contains a control character.
-    pub fn new(
-        scope: impl Into<String>,
-        tool: impl Into<String>,
-        id: impl Into<String>,
-    ) -> Result<Self, KeyError> {
-        let key = Self {
-            scope: scope.into(),
-            tool: tool.into(),
-            id: id.into(),
-        };
+    pub fn new(scope: impl Into<String>, tool: impl Into<String>, id: impl Into<String>) -> Result<Self, KeyError> {
+        let key = Self { scope: scope.into(), tool: tool.into(), id: id.into() };
         check(Part::Scope, &key.scope)?;
         check(Part::Tool, &key.tool)?;
         check(Part::Id, &key.id)?;
@@ -114,11 +104,7 @@ impl Key {
 
     /// The digest of the three parts, each preceded by its length.
     pub fn digest(&self) -> Digest {
-        Digest::of_parts(&[
-            self.scope.as_bytes(),
-            self.tool.as_bytes(),
-            self.id.as_bytes(),
-        ])
+        Digest::of_parts(&[self.scope.as_bytes(), self.tool.as_bytes(), self.id.as_bytes()])
     }
 }
 
@@ -167,9 +153,7 @@ fn encode(f: &mut fmt::Formatter<'_>, part: &str) -> fmt::Result {
 #[non_exhaustive]
 pub enum ParseKeyError {
     /// The text does not have three parts.
-    #[error(
-        "a key is written scope/tool/id, this text has {0} parts; write a slash inside a part as %2F"
-    )]
+    #[error("a key is written scope/tool/id, this text has {0} parts; write a slash inside a part as %2F")]
     Parts(usize),
     /// A character must be written as `%XX`.
     #[error("the key's {part} has a character at byte {offset} that must be written as %XX")]
@@ -204,16 +188,10 @@ impl FromStr for Key {
 
     fn from_str(text: &str) -> Result<Self, ParseKeyError> {
         let mut parts = text.split('/');
-        let (Some(scope), Some(tool), Some(id), None) =
-            (parts.next(), parts.next(), parts.next(), parts.next())
-        else {
+        let (Some(scope), Some(tool), Some(id), None) = (parts.next(), parts.next(), parts.next(), parts.next()) else {
             return Err(ParseKeyError::Parts(text.split('/').count()));
         };
-        let key = Self::new(
-            decode(Part::Scope, scope)?,
-            decode(Part::Tool, tool)?,
-            decode(Part::Id, id)?,
-        )?;
+        let key = Self::new(decode(Part::Scope, scope)?, decode(Part::Tool, tool)?, decode(Part::Id, id)?)?;
         Ok(key)
     }
 }
@@ -227,10 +205,7 @@ fn decode(part: Part, text: &str) -> Result<String, ParseKeyError> {
             bytes.push(byte);
             offset += 1;
         } else if byte == b'%' {
-            let escaped = text
-                .get(offset + 1..offset + 3)
-                .and_then(escaped_byte)
-                .filter(|byte| !is_plain(*byte));
+            let escaped = text.get(offset + 1..offset + 3).and_then(escaped_byte).filter(|byte| !is_plain(*byte));
             bytes.push(escaped.ok_or(ParseKeyError::Escape { part, offset })?);
             offset += 3;
         } else {
@@ -258,10 +233,7 @@ pub fn composite_id<'a>(parts: impl IntoIterator<Item = &'a str>) -> String {
     let bytes: usize = parts.iter().map(|part| part.len()).sum();
     let has_control = parts.iter().any(|part| part.contains(char::is_control));
     if !parts.is_empty() && !has_control && bytes <= MAX_READABLE_BYTES {
-        let labelled: Vec<String> = parts
-            .iter()
-            .map(|part| alloc::format!("{}:{part}", part.len()))
-            .collect();
+        let labelled: Vec<String> = parts.iter().map(|part| alloc::format!("{}:{part}", part.len())).collect();
         let id = labelled.join(",");
         if id.len() <= MAX_READABLE_BYTES {
             return id;

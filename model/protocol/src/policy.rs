@@ -68,7 +68,11 @@ impl Repeat {
 /// [`Rules::SOUND`] is what every real front door uses; nothing in a configuration file can change it. The others exist so
 /// that the model shows published designs failing with this very code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[cfg_attr(feature = "serde", derive(Serialize, Deserialize), serde(deny_unknown_fields, default, rename_all = "kebab-case"))]
+#[cfg_attr(
+    feature = "serde",
+    derive(Serialize, Deserialize),
+    serde(deny_unknown_fields, default, rename_all = "kebab-case")
+)]
 pub struct Rules {
     /// Rule "unknown blocks": hold an opaque tool's unknown. `false`: send it again.
     pub hold_unknown: bool,
@@ -132,7 +136,9 @@ impl Policy {
 
     /// Whether the operation is over for its key, so that the next call is a new one (rule 12 and "Keys").
     pub fn is_over<H: Handle>(&self, record: &Record<H>, now: Time) -> bool {
-        let State::Settled { verdict, at, delivered, .. } = record.state else { return false };
+        let State::Settled { verdict, at, delivered, .. } = record.state else {
+            return false;
+        };
         let windowed = self.repeat.window.is_some_and(|window| now.since(at) > window);
         windowed
             || match self.repeat.ends {

@@ -3,9 +3,7 @@
 use crate::action::{Action, Actions, Answer, Dispatch, Refusal, Store, Wait};
 use crate::event::{ErrorClass, Event, Loss, Observation, Reply, SealScope, Start, What};
 use crate::policy::{Policy, ToolKind};
-use crate::record::{
-    Attempt, AttemptId, Cause, Handle, Outcome, Record, Sent, State, Time, Verdict, Version,
-};
+use crate::record::{Attempt, AttemptId, Cause, Handle, Outcome, Record, Sent, State, Time, Verdict, Version};
 
 /// What a step leads to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -25,7 +23,9 @@ impl Policy {
             Some(record) => self.step_record(record, event),
             None => match event.what {
                 What::Call { fingerprint, start } => self.begin(None, fingerprint, start, event),
-                What::Decide { .. } => Step { record: None, actions: Actions::of([Action::Refuse(Refusal::NotUnknown)]) },
+                What::Decide { .. } => {
+                    Step { record: None, actions: Actions::of([Action::Refuse(Refusal::NotUnknown)]) }
+                }
                 _ => Step { record: None, actions: Actions::new() },
             },
         }
@@ -80,7 +80,9 @@ impl Policy {
             ) if r.counts(sent, of) && self.is_definite(class) && self.is_alone(class, &sent) => {
                 r.settle(Verdict::Failed(Some(error)), Some(sent))
             }
-            (State::Dispatched(sent), What::Reply { of, reply: Reply::Error(class, error) }) if r.is_latest(sent, of) => {
+            (State::Dispatched(sent), What::Reply { of, reply: Reply::Error(class, error) })
+                if r.is_latest(sent, of) =>
+            {
                 let definite = self.is_definite(class);
                 r.unknown(sent, if definite { Cause::Refused(error) } else { Cause::Error(error) })
             }
@@ -97,7 +99,7 @@ impl Policy {
                 },
             ),
 
-            // Observations (rules 3, 6, 7).
+            // Observations (rules 3, 6, 7): what a tool did not declare that it can tell is not believed.
             (
                 State::Unknown { sent, .. } | State::Escalated { sent, .. },
                 What::Observed { of, observation: Observation::Applied(result), .. },
@@ -105,11 +107,13 @@ impl Policy {
             (
                 State::Unknown { sent, cause, .. } | State::Escalated { sent, cause },
                 What::Observed { of, observation: Observation::Sealed(SealScope::Operation), .. },
-            ) if r.is_latest(sent, of) => r.settle(Verdict::Failed(error_of(cause)), Some(sent)),
+            ) if r.is_latest(sent, of) && self.tool == ToolKind::Sealable => {
+                r.settle(Verdict::Failed(error_of(cause)), Some(sent))
+            }
             (
                 State::Unknown { sent, .. },
                 What::Observed { of, observation: Observation::Sealed(SealScope::Attempts), .. },
-            ) if r.is_latest(sent, of) => {
+            ) if r.is_latest(sent, of) && self.tool == ToolKind::Sealable => {
                 if r.may_retry(&sent) {
                     r.dispatch(Some(Sent { doubt: false, ..sent }))
                 } else {
@@ -119,7 +123,7 @@ impl Policy {
             (
                 State::Unknown { sent, cause, .. },
                 What::Observed { of, observation: Observation::NotApplied, conclusive: true },
-            ) if r.is_latest(sent, of) => {
+            ) if r.is_latest(sent, of) && matches!(self.tool, ToolKind::Observable { .. }) => {
                 if r.may_retry(&sent) {
                     r.dispatch(Some(Sent { doubt: false, ..sent }))
                 } else {
@@ -156,13 +160,14 @@ impl Policy {
             {
                 r.store(State::Settled { verdict, sent, at, delivered: true }, Actions::new())
             }
-            (
-                State::Unknown { sent, cause, .. } | State::Escalated { sent, cause },
-                What::Delivered { generation },
-            ) if generation == record.generation && self.ends_with_delivered(&cause) => r.store(
-                State::Settled { verdict: Verdict::Abandoned, sent: Some(sent), at: event.now, delivered: true },
-                Actions::new(),
-            ),
+            (State::Unknown { sent, cause, .. } | State::Escalated { sent, cause }, What::Delivered { generation })
+                if generation == record.generation && self.ends_with_delivered(&cause) =>
+            {
+                r.store(
+                    State::Settled { verdict: Verdict::Abandoned, sent: Some(sent), at: event.now, delivered: true },
+                    Actions::new(),
+                )
+            }
             (State::Settled { at, .. }, What::Expire)
                 if self.repeat.window.is_some_and(|window| event.now.since(at) > window) =>
             {
@@ -186,13 +191,7 @@ impl Policy {
     }
 
     /// A new operation under the key, after `ended` if there was one.
-    fn begin<H: Handle>(
-        &self,
-        ended: Option<&Record<H>>,
-        fingerprint: H,
-        start: Start,
-        event: &Event<H>,
-    ) -> Step<H> {
+    fn begin<H: Handle>(&self, ended: Option<&Record<H>>, fingerprint: H, start: Start, event: &Event<H>) -> Step<H> {
         let record = Record {
             // From the clock, so that a key that was forgotten does not begin its versions again (rule 5).
             version: ended.map_or(Version(event.now.0 + 1), |last| Version(last.version.0 + 1)),
@@ -292,8 +291,7 @@ impl<H: Handle> Moving<'_, H> {
     /// Rule 3: a reply counts for the record's attempt; of a deduplicating tool, any attempt's does.
     fn counts(&self, sent: Sent, of: AttemptId) -> bool {
         let any = matches!(self.policy.tool, ToolKind::Deduplicates { .. });
-        self.is_latest(sent, of)
-            || any && of.generation == self.record.generation && of.attempt < sent.attempt
+        self.is_latest(sent, of) || any && of.generation == self.record.generation && of.attempt < sent.attempt
     }
 
     fn may_retry(&self, sent: &Sent) -> bool {
@@ -337,7 +335,9 @@ impl<H: Handle> Moving<'_, H> {
 
     /// Rule 6: the settling time runs from the last possible send, which is only now known to be over.
     fn begin_quiet(&self, sent: Sent, cause: Cause<H>, checks: u32) -> Step<H> {
-        let ToolKind::Observable { settling } = self.policy.tool else { return self.stay([]) };
+        let ToolKind::Observable { settling } = self.policy.tool else {
+            return self.stay([]);
+        };
         let state = State::Unknown { sent, cause, checks, quiet: Some(self.event.now) };
         self.store(state, Actions::of([Action::Wait(Wait::Until(self.event.now.after(settling)))]))
     }

@@ -17,10 +17,7 @@ fn refused(json: impl AsRef<[u8]>) -> (usize, Reason) {
 }
 
 fn golden() -> Value {
-    let path = concat!(
-        env!("CARGO_MANIFEST_DIR"),
-        "/../../tests/cases/fingerprint.json"
-    );
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/cases/fingerprint.json");
     serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap()
 }
 
@@ -44,11 +41,7 @@ fn golden_pairs() {
     assert!(!cases.is_empty());
     for case in cases {
         let print = |side: &str| fingerprint(case[side].as_str().unwrap().as_bytes()).unwrap();
-        assert_eq!(
-            print("a") == print("b"),
-            case["same"].as_bool().unwrap(),
-            "{case}"
-        );
+        assert_eq!(print("a") == print("b"), case["same"].as_bool().unwrap(), "{case}");
     }
 }
 
@@ -151,20 +144,14 @@ fn exponents_are_bounded_and_cost_nothing() {
 
 #[test]
 fn strings() {
-    assert_eq!(
-        canonical(r#""\b\f\n\r\t\/\\\"\u001F\u007f\u0041""#),
-        "\"\\b\\f\\n\\r\\t/\\\\\\\"\\u001f\u{7f}A\""
-    );
+    assert_eq!(canonical(r#""\b\f\n\r\t\/\\\"\u001F\u007f\u0041""#), "\"\\b\\f\\n\\r\\t/\\\\\\\"\\u001f\u{7f}A\"");
     assert_eq!(canonical(r#""\uD83D\uDE00""#), "\"😀\"");
     assert_eq!(
         canonical(r#"["\uD800","\uDFff","\ude00\ud83d","\ud800x"]"#),
         r#"["\ud800","\udfff","\ude00\ud83d","\ud800x"]"#
     );
     assert_ne!(fingerprint(br#""\ud800""#), fingerprint(br#""\ud801""#));
-    assert_ne!(
-        fingerprint(br#""\ud800""#),
-        fingerprint("\"\u{fffd}\"".as_bytes())
-    );
+    assert_ne!(fingerprint(br#""\ud800""#), fingerprint("\"\u{fffd}\"".as_bytes()));
 }
 
 #[test]
@@ -200,11 +187,7 @@ fn refusals_say_where_and_why() {
         ("[", 1, Incomplete(value)),
         ("{", 1, Incomplete("a member's name in double quotes")),
         ("{a:1}", 1, Expected("a member's name in double quotes")),
-        (
-            "{\"a\":1,}",
-            7,
-            Expected("a member's name in double quotes"),
-        ),
+        ("{\"a\":1,}", 7, Expected("a member's name in double quotes")),
         ("{\"a\" 1}", 5, Expected("a colon")),
         ("{\"a\":}", 5, Expected(value)),
         ("{\"a\":1]", 6, Expected("a comma or }")),
@@ -272,19 +255,10 @@ fn digests() {
     let wrong = hex.replacen("16", "1g", 1);
     assert_eq!(wrong.parse::<Digest>(), Err(DigestError::NotHexadecimal(5)));
     let accented = format!("é{}", &hex[2..]);
-    assert_eq!(
-        accented.parse::<Digest>(),
-        Err(DigestError::NotHexadecimal(0))
-    );
+    assert_eq!(accented.parse::<Digest>(), Err(DigestError::NotHexadecimal(0)));
 
-    assert_eq!(
-        Digest::of_parts(&[b"ab", b""]),
-        Digest::of(b"\0\0\0\0\0\0\0\x02ab\0\0\0\0\0\0\0\0")
-    );
-    assert_ne!(
-        Digest::of_parts(&[b"a", b"bc"]),
-        Digest::of_parts(&[b"ab", b"c"])
-    );
+    assert_eq!(Digest::of_parts(&[b"ab", b""]), Digest::of(b"\0\0\0\0\0\0\0\x02ab\0\0\0\0\0\0\0\0"));
+    assert_ne!(Digest::of_parts(&[b"a", b"bc"]), Digest::of_parts(&[b"ab", b"c"]));
     assert_ne!(Digest::of_parts(&[]), Digest::of_parts(&[b""]));
 }
 
@@ -416,13 +390,9 @@ fn alike(a: &Value, b: &Value) -> bool {
             let (a, b) = (a.as_f64().unwrap(), b.as_f64().unwrap());
             a == b || ((a - b) / a).abs() < 1e-14 || (a - b).abs() < 1e-300
         }
-        (Value::Array(a), Value::Array(b)) => {
-            a.len() == b.len() && a.iter().zip(b).all(|(a, b)| alike(a, b))
-        }
+        (Value::Array(a), Value::Array(b)) => a.len() == b.len() && a.iter().zip(b).all(|(a, b)| alike(a, b)),
         (Value::Object(a), Value::Object(b)) => {
-            a.len() == b.len()
-                && a.iter()
-                    .all(|(name, a)| b.get(name).is_some_and(|b| alike(a, b)))
+            a.len() == b.len() && a.iter().all(|(name, a)| b.get(name).is_some_and(|b| alike(a, b)))
         }
         (a, b) => a == b,
     }
@@ -464,12 +434,8 @@ fn json_like() -> impl Strategy<Value = Vec<u8>> {
         "😀",
         "\u{1}",
     ]);
-    let mutated = (
-        doc(),
-        prop::collection::vec(any::<u8>(), 1..40),
-        any::<(u16, u8, u8)>(),
-    )
-        .prop_map(|(doc, draws, (at, byte, how))| {
+    let mutated = (doc(), prop::collection::vec(any::<u8>(), 1..40), any::<(u16, u8, u8)>()).prop_map(
+        |(doc, draws, (at, byte, how))| {
             let mut bytes = written(&doc, &draws).into_bytes();
             let at = usize::from(at) % bytes.len();
             match how % 4 {
@@ -479,7 +445,8 @@ fn json_like() -> impl Strategy<Value = Vec<u8>> {
                 _ => {}
             }
             bytes
-        });
+        },
+    );
     prop_oneof![
         prop::collection::vec(token, 0..12).prop_map(|tokens| tokens.concat().into_bytes()),
         mutated,

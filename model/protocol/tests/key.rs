@@ -3,9 +3,7 @@
 
 use proptest::prelude::*;
 use settled_protocol::fingerprint::Digest;
-use settled_protocol::key::{
-    Key, KeyError, MAX_PART_BYTES, MAX_READABLE_BYTES, ParseKeyError, Part, composite_id,
-};
+use settled_protocol::key::{Key, KeyError, MAX_PART_BYTES, MAX_READABLE_BYTES, ParseKeyError, Part, composite_id};
 
 fn key(scope: &str, tool: &str, id: &str) -> Key {
     Key::new(scope, tool, id).unwrap()
@@ -14,10 +12,7 @@ fn key(scope: &str, tool: &str, id: &str) -> Key {
 #[test]
 fn parts_are_checked() {
     let key = key("tenant", "charge", "order-1");
-    assert_eq!(
-        (key.scope(), key.tool(), key.id()),
-        ("tenant", "charge", "order-1")
-    );
+    assert_eq!((key.scope(), key.tool(), key.id()), ("tenant", "charge", "order-1"));
     assert_eq!(Key::new("", "b", "c"), Err(KeyError::Empty(Part::Scope)));
     assert_eq!(Key::new("a", "", "c"), Err(KeyError::Empty(Part::Tool)));
     assert_eq!(Key::new("a", "b", ""), Err(KeyError::Empty(Part::Id)));
@@ -25,16 +20,10 @@ fn parts_are_checked() {
     let longest = "é".repeat(MAX_PART_BYTES / 2);
     assert!(Key::new(longest.as_str(), longest.as_str(), longest.as_str()).is_ok());
     let (part, bytes) = (Part::Tool, MAX_PART_BYTES + 1);
-    assert_eq!(
-        Key::new("a", longest + "a", "c"),
-        Err(KeyError::TooLong { part, bytes })
-    );
+    assert_eq!(Key::new("a", longest + "a", "c"), Err(KeyError::TooLong { part, bytes }));
     let part = Part::Id;
     for control in ['\0', '\n', '\u{7f}', '\u{85}'] {
-        assert_eq!(
-            Key::new("a", "b", format!("é{control}")),
-            Err(KeyError::ControlCharacter { part, offset: 2 })
-        );
+        assert_eq!(Key::new("a", "b", format!("é{control}")), Err(KeyError::ControlCharacter { part, offset: 2 }));
     }
 }
 
@@ -68,25 +57,15 @@ fn only_the_text_form_is_read() {
         ("a/x y/c", Unescaped { part, offset: 1 }),
         ("a/é/c", Unescaped { part, offset: 0 }),
         ("a/%C3/c", NotUtf8(part)),
-        (
-            "a/%0A/c",
-            Key(KeyError::ControlCharacter { part, offset: 0 }),
-        ),
+        ("a/%0A/c", Key(KeyError::ControlCharacter { part, offset: 0 })),
     ] {
-        assert_eq!(
-            text.parse::<settled_protocol::key::Key>(),
-            Err(error),
-            "{text}"
-        );
+        assert_eq!(text.parse::<settled_protocol::key::Key>(), Err(error), "{text}");
     }
 }
 
 #[test]
 fn digest_keeps_parts_apart() {
-    assert_eq!(
-        key("ab", "c", "d").digest(),
-        Digest::of(b"\0\0\0\0\0\0\0\x02ab\0\0\0\0\0\0\0\x01c\0\0\0\0\0\0\0\x01d")
-    );
+    assert_eq!(key("ab", "c", "d").digest(), Digest::of(b"\0\0\0\0\0\0\0\x02ab\0\0\0\0\0\0\0\x01c\0\0\0\0\0\0\0\x01d"));
     assert_ne!(key("ab", "c", "d").digest(), key("a", "bc", "d").digest());
 }
 
@@ -133,10 +112,7 @@ fn deserializing_checks_the_parts() {
     assert_eq!(json, r#"{"scope":"a/b","tool":"é","id":"c"}"#);
     assert_eq!(serde_json::from_str::<Key>(&json).unwrap(), key);
     let error = serde_json::from_str::<Key>(r#"{"scope":"a","tool":"","id":"c"}"#).unwrap_err();
-    assert!(
-        error.to_string().contains("the key's tool is empty"),
-        "{error}"
-    );
+    assert!(error.to_string().contains("the key's tool is empty"), "{error}");
 }
 
 proptest! {

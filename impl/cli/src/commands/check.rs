@@ -193,16 +193,20 @@ fn details(report: &Report, diagram: bool) -> Vec<String> {
     }
     lines.push(format!("\n{}: {}", report.description.name, report.description.about));
     for (property, trace) in violations {
-        lines.push(format!("\n  “{}” is violated after {} steps; the shortest run:", property.name(), trace.steps.len()));
+        lines.push(format!(
+            "\n  “{}” is violated after {} steps; the shortest run:",
+            property.name(),
+            trace.steps.len()
+        ));
         lines.push(if diagram { trace.mermaid() } else { trace.text() });
     }
     lines
 }
 
 fn summary(reports: &[Report]) -> String {
-    let unfinished = reports.iter().filter(|report| {
-        report.verdicts.iter().any(|(_, verdict)| matches!(verdict, Verdict::NotFinished))
-    });
+    let unfinished = reports
+        .iter()
+        .filter(|report| report.verdicts.iter().any(|(_, verdict)| matches!(verdict, Verdict::NotFinished)));
     let violated = reports.iter().filter(|report| report.violations().next().is_some()).count();
     let hold = reports.iter().filter(|report| report.all_hold()).count();
     let unfinished = unfinished.count();
