@@ -5,6 +5,7 @@
 //! property; a violated one comes with its shortest [`Trace`].
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
 
+mod apply;
 mod check;
 pub mod description;
 pub mod library;
@@ -13,6 +14,7 @@ pub mod model;
 pub mod moves;
 pub mod properties;
 mod search;
+mod tool;
 mod trace;
 pub mod world;
 
