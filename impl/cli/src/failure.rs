@@ -1,6 +1,10 @@
 //! How commands end.
 
+use std::fmt::Display;
+use std::path::Path;
 use std::process::ExitCode;
+
+use settled::LedgerError;
 
 /// A command's ending that is not an error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,6 +51,11 @@ impl Failure {
         Failure { message: message.into(), code: 70 }
     }
 
+    /// A ledger that can't be used: 1.
+    pub fn unavailable(directory: &Path, error: &dyn Display) -> Failure {
+        Failure { message: format!("{}: {error}", directory.display()), code: 1 }
+    }
+
     /// Its exit code.
     pub fn exit_code(&self) -> ExitCode {
         ExitCode::from(self.code)
@@ -56,5 +65,11 @@ impl Failure {
 impl From<std::io::Error> for Failure {
     fn from(error: std::io::Error) -> Failure {
         Failure::internal(error.to_string())
+    }
+}
+
+impl From<LedgerError> for Failure {
+    fn from(error: LedgerError) -> Failure {
+        Failure::nothing(error.to_string())
     }
 }

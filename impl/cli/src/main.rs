@@ -2,7 +2,9 @@
 
 mod commands;
 mod failure;
+mod ledger;
 mod output;
+mod runtime;
 
 use std::process::ExitCode;
 
@@ -19,8 +21,12 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    Demo(commands::demo::DemoArgs),
     Check(commands::check::CheckArgs),
     Protocols(commands::protocols::ProtocolsArgs),
+    Mcp(commands::mcp::McpArgs),
+    Log(commands::log::LogArgs),
+    Resolve(commands::resolve::ResolveArgs),
 }
 
 fn main() -> ExitCode {
@@ -35,7 +41,11 @@ fn main() -> ExitCode {
 
 fn run(command: Command) -> Result<Exit, Failure> {
     match command {
+        Command::Demo(args) => commands::demo::run(args),
         Command::Check(args) => commands::check::run(args),
         Command::Protocols(args) => commands::protocols::run(args),
+        Command::Mcp(args) => commands::mcp::run(args),
+        Command::Log(args) => commands::log::run(args),
+        Command::Resolve(args) => commands::resolve::run(args),
     }
 }

@@ -237,8 +237,8 @@ impl<H: Handle> Record<H> {
     pub fn version(&self) -> Version {
         self.version
     }
-    /// Which operation under this key it is, from 1. A key that was derived from arguments serves a new operation after
-    /// the last one has ended (see [`Repeat`](crate::Repeat)).
+    /// Which operation under this key it is: a number that only grows, also over retention. A key that was derived from
+    /// arguments serves a new operation after the last one has ended (see [`Repeat`](crate::Repeat)).
     pub fn generation(&self) -> u32 {
         self.generation
     }

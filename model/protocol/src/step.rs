@@ -193,9 +193,10 @@ impl Policy {
     /// A new operation under the key, after `ended` if there was one.
     fn begin<H: Handle>(&self, ended: Option<&Record<H>>, fingerprint: H, start: Start, event: &Event<H>) -> Step<H> {
         let record = Record {
-            // From the clock, so that a key that was forgotten does not begin its versions again (rule 5).
+            // Both from the clock, so that a key that was forgotten does not begin them again (rule 5): news of an attempt
+            // from before can't be taken for news of this one.
             version: ended.map_or(Version(event.now.0 + 1), |last| Version(last.version.0 + 1)),
-            generation: ended.map_or(1, |last| last.generation + 1),
+            generation: ended.map_or(0, |last| last.generation).max(seconds) + 1,
             fingerprint,
             created: event.now,
             state: match start {

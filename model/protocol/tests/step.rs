@@ -208,6 +208,28 @@ proptest! {
     }
 }
 
+/// A key that was forgotten and claimed again: nothing that is still on its way from before counts for the new operation.
+#[test]
+fn a_forgotten_key_does_not_begin_its_numbers_again() {
+    let window = Some(60_000);
+    let policy = Policy { repeat: Repeat { ends: Ends::OnFailure, window }, ..Policy::new(ToolKind::Opaque) };
+    let at = |now: u64, what| Event { now: Time(now), by: Epoch(1), draw: 0, what };
+    let call = What::Call { fingerprint: 1u8, start: Start::Now };
+    let first = policy.step(None, &at(1_000_000, call)).record.unwrap();
+    let of = first.attempt_id().unwrap();
+    let mut record = Some(first);
+    for what in [What::Lost { of, how: Loss::TimedOut }, What::Decide { verdict: Verdict::Abandoned, quiet: true }] {
+        record = policy.step(record.as_ref(), &at(1_000_100, what)).record;
+    }
+    assert!(policy.step(record.as_ref(), &at(1_100_000, What::Expire)).record.is_none());
+    let second = policy.step(None, &at(1_100_001, call)).record.unwrap();
+    assert!(second.version() > record.unwrap().version(), "versions never restart");
+    let late = policy.step(Some(&second), &at(1_100_002, What::Reply { of, reply: Reply::Result(7) }));
+    assert_eq!(late.record, Some(second), "the old attempt's reply is not the new one's");
+    let delivered = policy.step(Some(&second), &at(1_100_002, What::Delivered { generation: of.generation }));
+    assert_eq!(delivered.record, Some(second));
+}
+
 /// Every state and every action is reached by the random runs: the properties above are not kept by doing nothing.
 #[test]
 fn random_runs_reach_everything() {

@@ -1,0 +1,254 @@
+//! `settled log`: reads a ledger, also while it is in use.
+
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use bytes::Bytes;
+use clap::{Args, Subcommand};
+use comfy_table::{Table, presets};
+use serde::Serialize;
+use settled::protocol::{Cause, Digest, Key, Record, State, Time, Verdict};
+use settled::{Change, Entry, Filter, Ledger};
+
+use crate::failure::{Exit, Failure};
+use crate::ledger::{self, LedgerArgs};
+use crate::runtime::block_on;
+
+/// Reads a ledger: which operations there are, and the whole story of one.
+#[derive(Debug, Args)]
+pub struct LogArgs {
+    #[command(subcommand)]
+    command: LogCommand,
+}
+
+#[derive(Debug, Subcommand)]
+enum LogCommand {
+    /// List the operations.
+    List {
+        #[command(flatten)]
+        ledger: LedgerArgs,
+        /// Only those that are not settled: what may need a person.
+        #[arg(long)]
+        unsettled: bool,
+        /// As JSON.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Show one operation: its state, attempts, times, what was asked, what was sent, and every durable step.
+    Show {
+        /// Its key, or the beginning of a key that only it has.
+        key: String,
+        #[command(flatten)]
+        ledger: LedgerArgs,
+        /// As JSON.
+        #[arg(long)]
+        json: bool,
+    },
+}
+
+/// Runs the command.
+pub fn run(args: LogArgs) -> Result<Exit, Failure> {
+    block_on(async move {
+        match args.command {
+            LogCommand::List { ledger, unsettled, json } => {
+                let ledger = ledger::open_existing(&ledger.directory(None)?).await?;
+                let filter = if unsettled { Filter::Unsettled } else { Filter::All };
+                list(&ledger.scan(filter).await?, json)
+            }
+            LogCommand::Show { key, ledger, json } => {
+                let ledger = ledger::open_existing(&ledger.directory(None)?).await?;
+                let entry = find(&ledger, &key).await?;
+                let history = ledger.history(&entry.key).await?;
+                show(&entry, &history, json)
+            }
+        }
+    })
+}
+
+/// The entry of a key, or of the only key that begins so.
+pub async fn find(ledger: &Arc<dyn Ledger>, key: &str) -> Result<Entry, Failure> {
+    if let Ok(exact) = key.parse::<Key>()
+        && let Some(entry) = ledger.get(&exact).await?
+    {
+        return Ok(entry);
+    }
+    let mut alike: Vec<Entry> = ledger.scan(Filter::All).await?;
+    alike.retain(|entry| entry.key.to_string().starts_with(key));
+    match (alike.pop(), alike.len()) {
+        (Some(entry), 0) => Ok(entry),
+        (None, _) => Err(Failure::nothing(format!("no operation has the key “{key}”: `settled log list` shows all"))),
+        (Some(_), more) => Err(Failure::nothing(format!("{} keys begin with “{key}”: write more of it", more + 1))),
+    }
+}
+
+fn list(entries: &[Entry], json: bool) -> Result<Exit, Failure> {
+    if json {
+        crate::output::json(&entries.iter().map(EntryJson::of).collect::<Vec<_>>())?;
+        return Ok(Exit::Good);
+    }
+    let mut table = Table::new();
+    table.load_style(presets::UTF8_BORDERS_ONLY);
+    table.set_header(["key", "state", "attempts", "asked at", "last sent at"]);
+    for entry in entries {
+        let record = &entry.record;
+        let sent = record.sent();
+        table.add_row([
+            entry.key.to_string(),
+            state(record),
+            sent.map_or(0, |sent| sent.attempt().get()).to_string(),
+            time(record.created()),
+            sent.map_or_else(|| "–".to_owned(), |sent| time(sent.at())),
+        ]);
+    }
+    crate::output::line(table)?;
+    let open = entries.iter().filter(|entry| !entry.record.is_settled()).count();
+    crate::output::line(format!("{} operations, {open} not settled", entries.len()))?;
+    Ok(Exit::Good)
+}
+
+fn show(entry: &Entry, history: &[Change], json: bool) -> Result<Exit, Failure> {
+    if json {
+        let steps = history.iter().map(ChangeJson::of).collect();
+        crate::output::json(&WholeJson { operation: EntryJson::of(entry), steps })?;
+        return Ok(Exit::Good);
+    }
+    let record = &entry.record;
+    let mut lines = vec![
+        format!("key          {}", entry.key),
+        format!("state        {}", state(record)),
+        format!("fingerprint  {}", record.fingerprint()),
+        format!("asked at     {}", time(record.created())),
+    ];
+    if let Some(sent) = record.sent() {
+        lines.push(format!(
+            "attempts     {}, the last at {} by owner {}",
+            sent.attempt(),
+            time(sent.at()),
+            sent.owner()
+        ));
+    } else {
+        lines.push("attempts     0: nothing was sent".to_owned());
+    }
+    lines.push(format!("asked        {}", text(&entry.asked)));
+    lines.push(match &entry.sent {
+        Some(sent) => format!("sent         {}", text(sent)),
+        None if record.sent().is_some() => "sent         as asked".to_owned(),
+        None => "sent         nothing".to_owned(),
+    });
+    if let Some(outcome) = &entry.outcome {
+        lines.push(format!("answer       {}", text(outcome)));
+    }
+    if let Some(note) = &entry.note {
+        lines.push(format!("note         {note}"));
+    }
+    lines.push("steps".to_owned());
+    for change in history {
+        lines.push(format!(
+            "  {}  {:<18} → {} (owner {}, version {})",
+            time(change.at),
+            change.event,
+            state(&change.record),
+            change.by,
+            change.record.version()
+        ));
+    }
+    if matches!(record.state(), State::Unknown { .. } | State::Escalated { .. }) {
+        lines.push(format!(
+            "Whether it happened is not known. Look at the tool's own records, then decide:\n  settled resolve '{}' --as \
+             succeeded|failed|abandoned --note TEXT",
+            entry.key
+        ));
+    }
+    crate::output::line(lines.join("\n"))?;
+    Ok(Exit::Good)
+}
+
+/// A time, readable by people and programs alike.
+pub fn time(at: Time) -> String {
+    match SystemTime::UNIX_EPOCH.checked_add(Duration::from_millis(at.0)) {
+        Some(at) => humantime::format_rfc3339_millis(at).to_string(),
+        None => format!("{at} ms"),
+    }
+}
+
+fn text(body: &Bytes) -> String {
+    const MOST: usize = 2_000;
+    let text = String::from_utf8_lossy(body);
+    match text.char_indices().nth(MOST) {
+        Some((end, _)) => format!("{}… ({} bytes; --json shows all)", &text[..end], body.len()),
+        None => text.into_owned(),
+    }
+}
+
+fn state(record: &Record<Digest>) -> String {
+    let why = |cause: &Cause<Digest>| match cause {
+        Cause::TimedOut => "no answer in time",
+        Cause::ConnectionLost => "the connection or the tool's process ended",
+        Cause::Error(_) => "an error that can follow an effect",
+        Cause::Refused(_) => "refused, but another attempt may apply",
+        Cause::OwnerLost => "the process that had sent it ended",
+    };
+    match record.state() {
+        State::Unknown { cause, .. } => format!("unknown: {}", why(cause)),
+        State::Escalated { cause, .. } => format!("unknown, needs a person: {}", why(cause)),
+        State::Settled { verdict: Verdict::Succeeded(_), .. } => "succeeded".to_owned(),
+        State::Settled { verdict: Verdict::Failed(_), .. } => "failed: no effect".to_owned(),
+        State::Settled { verdict: Verdict::Abandoned, .. } => "abandoned".to_owned(),
+        other => other.name().to_owned(),
+    }
+}
+
+#[derive(Serialize)]
+struct EntryJson {
+    key: String,
+    state: &'static str,
+    summary: String,
+    record: Record<Digest>,
+    asked: String,
+    sent: Option<String>,
+    answer: Option<String>,
+    note: Option<String>,
+}
+
+impl EntryJson {
+    fn of(entry: &Entry) -> EntryJson {
+        let whole = |body: &Bytes| String::from_utf8_lossy(body).into_owned();
+        EntryJson {
+            key: entry.key.to_string(),
+            state: entry.record.state().name(),
+            summary: state(&entry.record),
+            record: entry.record,
+            asked: whole(&entry.asked),
+            sent: entry.sent.as_ref().map(whole),
+            answer: entry.outcome.as_ref().map(whole),
+            note: entry.note.clone(),
+        }
+    }
+}
+
+#[derive(Serialize)]
+struct ChangeJson {
+    at: String,
+    event: String,
+    state: &'static str,
+    version: u64,
+    owner: u32,
+}
+
+impl ChangeJson {
+    fn of(change: &Change) -> ChangeJson {
+        ChangeJson {
+            at: time(change.at),
+            event: change.event.clone(),
+            state: change.record.state().name(),
+            version: change.record.version().0,
+            owner: change.by.0,
+        }
+    }
+}
+
+#[derive(Serialize)]
+struct WholeJson {
+    operation: EntryJson,
+    steps: Vec<ChangeJson>,
+}

@@ -1,0 +1,123 @@
+//! `settled resolve`: a person decides an unknown operation.
+
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use bytes::Bytes;
+use clap::{Args, ValueEnum};
+use settled::protocol::{Cause, Refusal, State};
+use settled::{DecidedAs, Decision, Engine, EngineError, EngineOptions, Entry};
+
+use crate::failure::{Exit, Failure};
+use crate::ledger::{self, LedgerArgs};
+use crate::runtime::block_on;
+
+/// After this long without a sign of it, an attempt whose process has ended is taken to be over.
+const QUIET: Duration = Duration::from_secs(60);
+
+/// Decides an operation whose outcome is unknown. Look at the tool's own records first.
+#[derive(Debug, Args)]
+pub struct ResolveArgs {
+    /// Its key, or the beginning of a key that only it has.
+    key: String,
+    /// What you found out.
+    #[arg(long = "as", value_enum)]
+    verdict: VerdictArg,
+    /// Why, for whoever reads the ledger later; it is told to callers who ask again, too.
+    #[arg(long, value_name = "TEXT")]
+    note: String,
+    /// The tool's own result, as JSON, for callers who ask again (with `--as succeeded`).
+    #[arg(long, value_name = "JSON")]
+    result: Option<String>,
+    /// With `--as failed`: you have made sure that nothing of it can still be on its way or at work.
+    #[arg(long)]
+    nothing_pending: bool,
+    #[command(flatten)]
+    ledger: LedgerArgs,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum VerdictArg {
+    /// It happened. Callers are told so.
+    Succeeded,
+    /// It did not happen and will not. Callers may try again.
+    Failed,
+    /// Nobody will know. The key is free for a new operation if it was derived from arguments.
+    Abandoned,
+}
+
+/// Runs the command.
+pub fn run(args: ResolveArgs) -> Result<Exit, Failure> {
+    let body = body(&args)?;
+    block_on(async move {
+        let directory = args.ledger.directory(None)?;
+        let ledger = ledger::open_existing(&directory).await?;
+        let entry = super::log::find(&ledger, &args.key).await?;
+        let owner_alive = match entry.record.sent() {
+            Some(sent) => ledger.owner_alive(sent.owner()).await?,
+            None => false,
+        };
+        let quiet = args.nothing_pending || is_quiet(&entry, owner_alive);
+        let engine = Engine::start(ledger, EngineOptions::default())
+            .await
+            .map_err(|error| Failure::unavailable(&directory, &error))?;
+        let decided_as = match args.verdict {
+            VerdictArg::Succeeded => DecidedAs::Succeeded,
+            VerdictArg::Failed => DecidedAs::Failed,
+            VerdictArg::Abandoned => DecidedAs::Abandoned,
+        };
+        let decision = Decision { decided_as, body, note: Some(args.note) };
+        match engine.decide(&entry.key, decision, quiet).await {
+            Ok(_) => {
+                crate::output::line(format!("{} is settled as {}", entry.key, word(args.verdict)))?;
+                Ok(Exit::Good)
+            }
+            Err(EngineError::Refused(Refusal::NotQuiet)) => Err(Failure::nothing(format!(
+                "{}: {}. Stop what sent it and what carries it out, or wait: a minute after the process that sent it has \
+                 ended, this is accepted. If you have made sure by other means, add --nothing-pending",
+                entry.key,
+                Refusal::NotQuiet
+            ))),
+            Err(error) => Err(Failure::nothing(format!("{}: {error}", entry.key))),
+        }
+    })
+}
+
+/// Rule 6, as far as it can be seen from here: nobody can send it any more, and it was sent long ago.
+fn is_quiet(entry: &Entry, owner_alive: bool) -> bool {
+    let Some(sent) = entry.record.sent() else { return true };
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let since = now.saturating_sub(Duration::from_millis(sent.at().0));
+    let ended = match entry.record.state() {
+        State::Unknown { cause, .. } | State::Escalated { cause, .. } => *cause == Cause::ConnectionLost,
+        _ => false,
+    };
+    (ended || !owner_alive) && since >= QUIET
+}
+
+fn word(verdict: VerdictArg) -> &'static str {
+    match verdict {
+        VerdictArg::Succeeded => "succeeded",
+        VerdictArg::Failed => "failed",
+        VerdictArg::Abandoned => "abandoned",
+    }
+}
+
+/// What callers who ask again are told, in the form in which the MCP proxy keeps a tool's answers.
+fn body(args: &ResolveArgs) -> Result<Option<Bytes>, Failure> {
+    let told = |text: String, is_error: bool| serde_json::json!({ "content": [{ "type": "text", "text": text }], "isError": is_error });
+    let result = match (args.verdict, &args.result) {
+        (VerdictArg::Succeeded, Some(result)) => serde_json::from_str(result)
+            .ok()
+            .filter(serde_json::Value::is_object)
+            .ok_or_else(|| Failure::input("--result: a JSON object is expected, as the tool would have answered"))?,
+        (_, Some(_)) => return Err(Failure::input("--result goes with --as succeeded only")),
+        (VerdictArg::Succeeded, None) => {
+            told(format!("This call took effect. Its result was lost; a person has made sure: {}", args.note), false)
+        }
+        (VerdictArg::Failed, None) => {
+            told(format!("This call did not take effect. A person has made sure: {}", args.note), true)
+        }
+        (VerdictArg::Abandoned, None) => return Ok(None),
+    };
+    Ok(Some(Bytes::from(serde_json::json!({ "result": result }).to_string())))
+}

@@ -1,0 +1,201 @@
+//! The attempts that this process has out at tools.
+
+use std::any::Any;
+use std::collections::{HashMap, HashSet};
+use std::future::{Future, poll_fn};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::task::Poll;
+
+use bytes::Bytes;
+use settled_protocol::{AttemptId, Digest, Epoch, ErrorClass, Key, Record};
+use tokio::sync::{mpsc, watch};
+
+use crate::drive::{Drive, Subject};
+use crate::engine::Inner;
+use crate::history::{Body, Happened};
+use crate::sync::lock;
+use crate::tool::{Outgoing, ToolReply};
+
+/// The attempts that are out, the ones that were recorded as dispatched and then given up unsent, and the keys whose
+/// operation was sent and is still open.
+#[derive(Default)]
+pub(crate) struct Attempts {
+    out: Mutex<HashMap<Key, Vec<Arc<Out>>>>,
+    unsent: Mutex<HashMap<Key, Record<Digest>>>,
+    open: Mutex<HashSet<Key>>,
+}
+
+/// An attempt from its send until its reply has been dealt with.
+struct Out {
+    outgoing: Outgoing,
+    returned: AtomicBool,
+    over: watch::Receiver<()>,
+}
+
+impl Out {
+    /// Whether nothing of it is queued in this process any more (rule 6).
+    fn has_left(&self) -> bool {
+        self.returned.load(Ordering::Acquire) || self.outgoing.on_the_wire.load(Ordering::Acquire)
+    }
+}
+
+/// Held until an attempt's reply has been dealt with; those who wait for the attempt are woken by its drop.
+pub(crate) struct StillOut {
+    inner: Arc<Inner>,
+    out: Arc<Out>,
+    _over: watch::Sender<()>,
+}
+
+impl Drop for StillOut {
+    fn drop(&mut self) {
+        let mut all = lock(&self.inner.attempts.out);
+        let key = &self.out.outgoing.key;
+        if let Some(of_key) = all.get_mut(key) {
+            of_key.retain(|out| !Arc::ptr_eq(out, &self.out));
+            if of_key.is_empty() {
+                all.remove(key);
+            }
+        }
+    }
+}
+
+/// A tool's reply on its way to the driver.
+pub(crate) struct Arrived {
+    /// The attempt that it answers.
+    pub(crate) of: AttemptId,
+    /// The reply.
+    pub(crate) reply: ToolReply,
+    /// To be dropped when it has been dealt with.
+    pub(crate) still_out: StillOut,
+}
+
+impl Attempts {
+    /// Whether nothing of this key is queued for sending in this process.
+    pub(crate) fn have_left(&self, key: &Key) -> bool {
+        lock(&self.out).get(key).is_none_or(|of_key| of_key.iter().all(|out| out.has_left()))
+    }
+
+    /// Whether an attempt of this key, of whatever operation, has not returned to this process yet.
+    pub(crate) fn any_out(&self, key: &Key) -> bool {
+        lock(&self.out).contains_key(key)
+    }
+
+    /// Waits until this attempt's reply has been dealt with; `None` if it is not out.
+    pub(crate) fn over(&self, key: &Key, of: AttemptId) -> Option<impl Future<Output = ()> + use<>> {
+        let all = lock(&self.out);
+        let out = all.get(key)?.iter().find(|out| out.outgoing.attempt == of)?;
+        let mut over = out.over.clone();
+        Some(async move {
+            // An error is the end: the sender is dropped and never sends.
+            while over.changed().await.is_ok() {}
+        })
+    }
+
+    /// Notes that this record, if it turns out to be durable, stands for an attempt that was not sent and never will be.
+    pub(crate) fn gave_up_unsent(&self, key: &Key, record: Record<Digest>) {
+        lock(&self.unsent).insert(key.clone(), record);
+    }
+
+    /// Notes whether an operation was sent and is not settled, as far as this process knows: while the ledger can't be read,
+    /// nobody must be told that nothing was sent.
+    pub(crate) fn note_open(&self, key: &Key, open: bool) {
+        let mut keys = lock(&self.open);
+        if open {
+            keys.insert(key.clone());
+        } else if !keys.is_empty() {
+            keys.remove(key);
+        }
+    }
+
+    /// Whether an operation of this key may have been sent, as far as this process knows.
+    pub(crate) fn may_have_been_sent(&self, key: &Key) -> bool {
+        lock(&self.open).contains(key)
+    }
+
+    /// Whether this record stands for an attempt that was not sent and never will be.
+    pub(crate) fn is_unsent(&self, key: &Key, record: &Record<Digest>) -> bool {
+        lock(&self.unsent).get(key) == Some(record)
+    }
+}
+
+impl Inner {
+    /// Sends an attempt in a task of its own, so that nothing that happens to its caller can cut it short. The reply goes to
+    /// the driver, or if that has ended by then, to a new one.
+    pub(crate) fn launch(
+        self: &Arc<Self>,
+        subject: &Arc<Subject>,
+        of: AttemptId,
+        epoch: Epoch,
+        arguments: Bytes,
+        replies: mpsc::UnboundedSender<Arrived>,
+    ) {
+        let (end, over) = watch::channel(());
+        let outgoing =
+            Outgoing { key: subject.key.clone(), attempt: of, epoch, arguments, on_the_wire: AtomicBool::new(false) };
+        let out = Arc::new(Out { outgoing, returned: AtomicBool::new(false), over });
+        lock(&self.attempts.unsent).remove(&subject.key);
+        lock(&self.attempts.out).entry(subject.key.clone()).or_default().push(out.clone());
+        let still_out = StillOut { inner: self.clone(), out: out.clone(), _over: end };
+        self.tell(&subject.key, || Happened::Sent {
+            generation: of.generation,
+            attempt: of.attempt.get(),
+            epoch,
+            arguments: Body(out.outgoing.arguments.clone()),
+        });
+
+        let (inner, subject) = (self.clone(), subject.clone());
+        let busy = self.busy.enter();
+        tokio::spawn(async move {
+            let reply = match caught(|| subject.tool.dispatch(&out.outgoing)).await {
+                Ok(reply) => reply,
+                Err(panic) => {
+                    tracing::error!(key = %subject.key, attempt = of.attempt.get(), panic, "the tool's transport panicked");
+                    ToolReply::ConnectionLost
+                }
+            };
+            out.returned.store(true, Ordering::Release);
+            inner.tell(&subject.key, || reply_line(of, &reply));
+            if let Err(mpsc::error::SendError(arrived)) = replies.send(Arrived { of, reply, still_out }) {
+                Drive::late(inner, subject, arrived).await;
+            }
+            drop(busy);
+        });
+    }
+}
+
+fn reply_line(of: AttemptId, reply: &ToolReply) -> Happened {
+    let (generation, attempt) = (of.generation, of.attempt.get());
+    let (reply, body) = match reply {
+        ToolReply::Result(body) => ("result", body),
+        ToolReply::Error(ErrorClass::NotRun, body) => ("not run", body),
+        ToolReply::Error(ErrorClass::Unproven, body) => ("error", body),
+        ToolReply::ConnectionLost => {
+            return Happened::Lost { generation, attempt, how: "connection lost".into() };
+        }
+    };
+    Happened::Replied { generation, attempt, reply: reply.into(), digest: Digest::of(body) }
+}
+
+type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
+
+/// Runs foreign code; a panic in it becomes an error with the panic's message.
+pub(crate) async fn caught<'a, T>(start: impl FnOnce() -> BoxFuture<'a, T>) -> Result<T, String> {
+    let mut future = catch_unwind(AssertUnwindSafe(start)).map_err(message)?;
+    // After a panic the future is not polled again, so no broken state of it is ever looked at.
+    poll_fn(|context| match catch_unwind(AssertUnwindSafe(|| future.as_mut().poll(context))) {
+        Ok(Poll::Pending) => Poll::Pending,
+        Ok(Poll::Ready(value)) => Poll::Ready(Ok(value)),
+        Err(panic) => Poll::Ready(Err(message(panic))),
+    })
+    .await
+}
+
+fn message(panic: Box<dyn Any + Send>) -> String {
+    match panic.downcast::<String>() {
+        Ok(text) => *text,
+        Err(panic) => panic.downcast_ref::<&str>().map_or("a panic", |text| *text).to_owned(),
+    }
+}

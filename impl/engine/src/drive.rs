@@ -1,0 +1,301 @@
+//! The driver: takes one operation from event to event, with the waits in between.
+//!
+//! What a step leads to is carried out in `perform.rs`; which step to take is decided by the core alone.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use settled_protocol::{AttemptId, Digest, Key, Loss, Policy, Refusal, Reply, Start, Time, Version, What};
+use tokio::sync::mpsc;
+use tokio::time::Instant;
+
+use crate::answers::{self, Bodies, Part};
+use crate::attempt::{Arrived, StillOut};
+use crate::engine::{AtWork, Inner, Waiter};
+use crate::error::EngineError;
+use crate::inflight::Lead;
+use crate::keep::{Tries, is_permanent};
+use crate::ledger::{Entry, LedgerError};
+use crate::operation::{Answer, Answered};
+use crate::tool::{Tool, ToolReply};
+
+/// What a driver drives.
+pub(crate) struct Subject {
+    pub(crate) key: Key,
+    pub(crate) fingerprint: Digest,
+    pub(crate) policy: Policy,
+    pub(crate) tool: Arc<dyn Tool>,
+    pub(crate) timeout: Duration,
+}
+
+/// What a caller asks for.
+pub(crate) struct Ask {
+    pub(crate) asked: Bytes,
+    pub(crate) send_instead: Option<Bytes>,
+}
+
+/// What a driver waits for.
+#[derive(Clone, Copy)]
+pub(super) enum Waiting {
+    Nothing,
+    /// The reply of an attempt that it has sent.
+    Reply {
+        of: AttemptId,
+        until: Instant,
+    },
+    /// A point in time.
+    Until(Time),
+    /// An attempt that it has not sent.
+    Elsewhere,
+}
+
+/// A driver. It may send only while it leads its key in this process.
+pub(crate) struct Drive {
+    pub(super) inner: Arc<Inner>,
+    pub(super) subject: Arc<Subject>,
+    pub(super) lead: Option<Lead<Key, Digest, Waiter>>,
+    pub(super) ask: Option<Ask>,
+    own: Option<Waiter>,
+    pub(super) patience: Option<Instant>,
+    /// What the ledger held when it was last looked at; the outer `None`: look before the next step.
+    pub(super) view: Option<Option<Entry>>,
+    pub(super) bodies: Bodies,
+    /// The operation under the key that the caller's call is about, once that is known.
+    pub(super) about: Option<u32>,
+    pub(super) part: Part,
+    pub(super) answered: bool,
+    pub(super) waiting: Waiting,
+    /// The version that someone else's work was first seen at without progress since, and when.
+    pub(super) watched: Option<(Version, Instant)>,
+    pub(super) sender: mpsc::UnboundedSender<Arrived>,
+    replies: Option<mpsc::UnboundedReceiver<Arrived>>,
+    in_hand: Option<StillOut>,
+    /// What a person wrote who decides.
+    pub(super) note: Option<String>,
+    /// Whether an escalation is to be announced; not when a person is deciding already.
+    pub(super) announces: bool,
+    pub(super) refused: Option<Refusal>,
+    pub(super) forgotten: bool,
+    _at_work: AtWork,
+}
+
+impl Drive {
+    /// A driver without a caller.
+    pub(crate) fn new(inner: Arc<Inner>, subject: Arc<Subject>, lead: Option<Lead<Key, Digest, Waiter>>) -> Drive {
+        let (sender, replies) = mpsc::unbounded_channel();
+        Drive {
+            subject,
+            lead,
+            ask: None,
+            own: None,
+            patience: None,
+            view: None,
+            bodies: Bodies::default(),
+            about: None,
+            part: Part::NONE,
+            answered: false,
+            waiting: Waiting::Nothing,
+            watched: None,
+            sender,
+            replies: Some(replies),
+            in_hand: None,
+            note: None,
+            announces: true,
+            refused: None,
+            forgotten: false,
+            _at_work: inner.busy.enter(),
+            inner,
+        }
+    }
+
+    /// A driver for a caller who leads.
+    pub(crate) fn call(
+        inner: Arc<Inner>,
+        subject: Arc<Subject>,
+        lead: Lead<Key, Digest, Waiter>,
+        ask: Ask,
+        own: Waiter,
+        entry: Option<Entry>,
+        patience: Option<Instant>,
+    ) -> Drive {
+        let drive = Drive::new(inner, subject, Some(lead));
+        Drive { ask: Some(ask), own: Some(own), view: Some(entry), patience, ..drive }
+    }
+
+    /// Drives a call until it is answered.
+    pub(crate) async fn run_call(self) {
+        let first = self.call_event();
+        self.run(Some(first)).await;
+    }
+
+    /// Deals with a reply whose driver has ended before it came (rule 4).
+    pub(crate) fn late(
+        inner: Arc<Inner>,
+        subject: Arc<Subject>,
+        arrived: Arrived,
+    ) -> Pin<Box<dyn Future<Output = ()> + Send>> {
+        Box::pin(async move {
+            let mut drive = Drive::new(inner, subject, None);
+            let reply = drive.take(arrived);
+            drive.run(Some(reply)).await;
+        })
+    }
+
+    /// Drives from this event on until there is nothing more to do; returns what the ledger held last, as far as known.
+    pub(crate) async fn run(mut self, first: Option<What<Digest>>) -> Option<Entry> {
+        let mut next = first;
+        loop {
+            if let Some(what) = next.take() {
+                match self.perform(what).await {
+                    Ok(raised) => next = raised,
+                    Err(error) => {
+                        self.give_up(Some(what), error).await;
+                        break;
+                    }
+                }
+                if next.is_some() {
+                    continue;
+                }
+                self.in_hand = None;
+            }
+            match self.wait().await {
+                Ok(Some(what)) => next = Some(what),
+                Ok(None) => break,
+                Err(error) => {
+                    self.give_up(None, error).await;
+                    break;
+                }
+            }
+        }
+        self.end();
+        self.view.take().flatten()
+    }
+
+    pub(super) fn call_event(&self) -> What<Digest> {
+        What::Call { fingerprint: self.subject.fingerprint, start: Start::Now }
+    }
+
+    /// The next event, or none if there is nothing more to do.
+    async fn wait(&mut self) -> Result<Option<What<Digest>>, LedgerError> {
+        let must_answer = self.ask.is_some() && !self.answered;
+        if matches!(self.waiting, Waiting::Nothing) {
+            if must_answer {
+                self.view = None;
+                return Ok(Some(self.call_event()));
+            }
+            return Ok(None);
+        }
+        if self.lead.is_none() {
+            self.lead = self.inner.in_flight.lead(&self.subject.key, self.subject.fingerprint);
+            if self.lead.is_none() {
+                // Whoever leads will find the record as it stands now.
+                return Ok(None);
+            }
+        }
+        let Some(mut replies) = self.replies.take() else {
+            return Ok(None);
+        };
+        let what = self.wait_for(&mut replies).await;
+        self.replies = Some(replies);
+        what
+    }
+
+    /// Takes a reply in hand; it counts as out until the event is dealt with.
+    pub(super) fn take(&mut self, arrived: Arrived) -> What<Digest> {
+        let Arrived { of, reply, still_out } = arrived;
+        self.in_hand = Some(still_out);
+        if matches!(self.waiting, Waiting::Reply { of: awaited, .. } if awaited == of) {
+            self.waiting = Waiting::Nothing;
+        }
+        match reply {
+            ToolReply::Result(body) => What::Reply { of, reply: Reply::Result(self.bodies.keep(body)) },
+            ToolReply::Error(class, body) => What::Reply { of, reply: Reply::Error(class, self.bodies.keep(body)) },
+            ToolReply::ConnectionLost => What::Lost { of, how: Loss::ConnectionLost },
+        }
+    }
+
+    /// Answers everyone who waits for this operation in this process.
+    pub(super) fn tell_all(&mut self, answer: Answer) {
+        let answered = answers::about(&self.subject.key, self.view.as_ref().and_then(Option::as_ref), answer);
+        self.tell_everyone(&Ok(answered));
+    }
+
+    pub(super) fn tell_everyone(&mut self, told: &Result<Answered, EngineError>) {
+        self.answered = true;
+        self.waiting = Waiting::Nothing;
+        let joined = self.lead.as_mut().map(Lead::take_joined).unwrap_or_default();
+        for waiter in self.own.take().into_iter().chain(joined) {
+            // Who has gone away needs no answer.
+            let _ = waiter.send(told.clone());
+        }
+    }
+
+    /// The ledger does not do its part. Whoever waits is told what is certain: that nothing was sent, or that the outcome is
+    /// unknown. A definite reply in hand is stored later, if that becomes possible.
+    async fn give_up(&mut self, what: Option<What<Digest>>, error: LedgerError) {
+        self.note_whether_open();
+        if self.part.sent || self.inner.attempts.may_have_been_sent(&self.subject.key) {
+            tracing::error!(key = %self.subject.key, %error, "the ledger fails while a call may be under way");
+            self.tell_all(Answer::Unknown { error: None, replayed: !self.part.sent });
+        } else {
+            self.tell_everyone(&Err(EngineError::NotSent(error.clone())));
+        }
+        // From here on this driver can send nothing; others may take the key further meanwhile.
+        self.lead = None;
+        self.in_hand = None;
+        if let Some(what @ What::Reply { .. }) = what {
+            self.keep_reply(what, error).await;
+        }
+    }
+
+    /// Goes on trying to store a reply, and logs loudly if that fails for good.
+    async fn keep_reply(&mut self, reply: What<Digest>, mut error: LedgerError) {
+        let mut tries = Tries::new(self.inner.options.reply_patience);
+        while !is_permanent(&error) && tries.again_after(error.clone()).await.is_ok() {
+            self.view = None;
+            match self.perform(reply).await {
+                Ok(raised) => {
+                    if let Some(raised) = raised
+                        && let Err(error) = self.perform(raised).await
+                    {
+                        tracing::error!(key = %self.subject.key, %error, "an escalation could not be recorded");
+                    }
+                    return;
+                }
+                Err(next) => error = next,
+            }
+        }
+        tracing::error!(
+            key = %self.subject.key, %error,
+            "a tool's reply could not be recorded: the ledger will show the operation as unknown, although it was answered",
+        );
+    }
+
+    /// Notes whether the operation was sent and is not settled, as far as this driver knows.
+    fn note_whether_open(&self) {
+        let open = match &self.view {
+            Some(entry) => {
+                entry.as_ref().is_some_and(|entry| !entry.record.is_settled() && entry.record.sent().is_some())
+            }
+            None if self.part.sent => true,
+            None => return,
+        };
+        self.inner.attempts.note_open(&self.subject.key, open);
+    }
+
+    /// Deals with replies that came while this driver was ending; later ones get drivers of their own.
+    fn end(&mut self) {
+        self.note_whether_open();
+        self.lead = None;
+        self.in_hand = None;
+        let Some(mut replies) = self.replies.take() else {
+            return;
+        };
+        replies.close();
+        while let Ok(arrived) = replies.try_recv() {
+            tokio::spawn(Drive::late(self.inner.clone(), self.subject.clone(), arrived));
+        }
+    }
+}

@@ -1,0 +1,288 @@
+//! The engine: logical calls in, truthful answers out.
+
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use settled_protocol::{Action, Digest, Epoch, Event, Key, Policy, Start, Time, What};
+use tokio::sync::{Notify, oneshot};
+use tokio::time::Instant;
+
+use crate::answers::{self, Bodies, Part};
+use crate::attempt::Attempts;
+use crate::drive::{Ask, Drive, Subject};
+use crate::error::EngineError;
+use crate::history::{Body, HISTORY_VERSION, Happened, HistoryLine};
+use crate::inflight::{Entered, InFlight};
+use crate::ledger::{Entry, Ledger, LedgerError};
+use crate::operation::{Answer, Answered, Operation};
+use crate::options::EngineOptions;
+use crate::tool::Tool;
+
+/// One who waits for an answer; dropped, it looks again.
+pub(crate) type Waiter = oneshot::Sender<Result<Answered, EngineError>>;
+
+/// Drives the protocol core over a [`Ledger`] and [`Tool`]s: one owner. Cheap to clone; all clones are the same owner.
+#[derive(Clone)]
+pub struct Engine {
+    pub(crate) inner: Arc<Inner>,
+}
+
+pub(crate) struct Inner {
+    pub(crate) ledger: Arc<dyn Ledger>,
+    pub(crate) epoch: Epoch,
+    pub(crate) options: EngineOptions,
+    pub(crate) in_flight: InFlight<Key, Digest, Waiter>,
+    pub(crate) attempts: Attempts,
+    pub(crate) busy: Arc<Busy>,
+    history_wanted: bool,
+}
+
+impl fmt::Debug for Engine {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Engine").field("epoch", &self.inner.epoch).finish_non_exhaustive()
+    }
+}
+
+/// How many locks the in-flight table has.
+const SHARDS: usize = 64;
+
+impl Engine {
+    /// Registers this process as an owner at the ledger. Nothing is recovered yet: see [`recover`](Engine::recover).
+    ///
+    /// # Errors
+    /// If the ledger does not register it.
+    pub async fn start(ledger: Arc<dyn Ledger>, options: EngineOptions) -> Result<Engine, EngineError> {
+        let epoch = ledger.register().await?;
+        let inner = Inner {
+            ledger,
+            epoch,
+            history_wanted: options.history.wanted(),
+            options,
+            in_flight: InFlight::new(SHARDS),
+            attempts: Attempts::default(),
+            busy: Arc::new(Busy::default()),
+        };
+        inner.note(None, || Happened::Started);
+        Ok(Engine { inner: Arc::new(inner) })
+    }
+
+    /// The ownership under which this engine dispatches.
+    pub fn epoch(&self) -> Epoch {
+        self.inner.epoch
+    }
+
+    /// The ledger that it works on.
+    pub fn ledger(&self) -> &Arc<dyn Ledger> {
+        &self.inner.ledger
+    }
+
+    /// One logical call: sends the operation once, or joins or replays the one that was sent.
+    ///
+    /// Dropping the returned future cancels nothing that was sent: the work runs in its own task to its outcome, which is
+    /// recorded, and a later call with the key is told.
+    ///
+    /// # Errors
+    /// [`EngineError::NotSent`] only. Whenever an attempt may have been sent, the answer is [`Answer::Unknown`] instead.
+    pub async fn call(&self, operation: Operation, tool: Arc<dyn Tool>) -> Result<Answered, EngineError> {
+        let inner = &self.inner;
+        let key = operation.key.clone();
+        inner.tell(&key, || Happened::Asked {
+            fingerprint: operation.fingerprint,
+            arguments: Body(operation.asked.clone()),
+        });
+        let told = inner.call(operation, tool).await;
+        inner.tell(&key, || match &told {
+            Ok(answered) => answers::line(answered),
+            Err(_) => Happened::Answered { generation: 0, answer: "not sent".into(), digest: None, replayed: false },
+        });
+        told
+    }
+
+    /// Resolves once this process drives no operation any more, attempts included that timed out but are still out at
+    /// their tools. For shutdown; it may take as long as the slowest tool, so bound it by a timeout.
+    pub async fn idle(&self) {
+        self.inner.busy.idle().await;
+    }
+}
+
+impl Inner {
+    pub(crate) fn now(&self) -> Time {
+        self.options.clock.now()
+    }
+
+    pub(crate) fn event(&self, what: What<Digest>) -> Event<Digest> {
+        Event { now: self.now(), by: self.epoch, draw: fastrand::u32(..), what }
+    }
+
+    /// Writes a line about a key to the history.
+    pub(crate) fn tell(&self, key: &Key, what: impl FnOnce() -> Happened) {
+        self.note(Some(key), what);
+    }
+
+    fn note(&self, key: Option<&Key>, what: impl FnOnce() -> Happened) {
+        if self.history_wanted {
+            let line =
+                HistoryLine { v: HISTORY_VERSION, at: self.now(), by: self.epoch, key: key.cloned(), what: what() };
+            self.options.history.record(&line);
+        }
+    }
+
+    async fn call(self: &Arc<Self>, operation: Operation, tool: Arc<dyn Tool>) -> Result<Answered, EngineError> {
+        let Operation { key, fingerprint, asked, send_instead, policy, timeout } = operation;
+        let ask = Ask { asked, send_instead };
+        let subject = Arc::new(Subject { key, fingerprint, policy, tool, timeout });
+        let key = &subject.key;
+        let patience = self.options.patience.map(|patience| Instant::now() + patience);
+        loop {
+            let (waiter, told) = oneshot::channel();
+            match self.in_flight.enter(key, fingerprint, waiter) {
+                Entered::Leads(mut lead, own) => {
+                    let looked = self.look(key).await;
+                    let told_at_once = match &looked {
+                        Err(error) => Some(self.unreadable(key, error)),
+                        Ok(entry) => self.glance(&policy, entry.as_ref(), key, fingerprint).map(Ok),
+                    };
+                    if let Some(told) = told_at_once {
+                        for joined in lead.take_joined() {
+                            // Who has gone away needs no answer.
+                            let _ = joined.send(told.clone());
+                        }
+                        return told;
+                    }
+                    let entry = looked.map_err(EngineError::NotSent)?;
+                    let drive = Drive::call(self.clone(), subject.clone(), lead, ask, own, entry, patience);
+                    tokio::spawn(drive.run_call());
+                    // Only a panic in a ledger, clock, history or alert ends the driver without an answer.
+                    return told.await.unwrap_or_else(|_| {
+                        self.attempts.note_open(key, true);
+                        let answer = Answer::Unknown { error: None, replayed: false };
+                        Ok(answers::about(key, None, answer))
+                    });
+                }
+                Entered::Joined => {
+                    self.tell(key, || Happened::Joined { fingerprint });
+                    match within(patience, told).await {
+                        Some(Ok(told)) => return told.map(answers::told_again),
+                        Some(Err(_)) => {}
+                        None => return Ok(answers::about(key, None, Answer::InProgress)),
+                    }
+                }
+                Entered::Other => {
+                    let entry = match self.look(key).await {
+                        Ok(entry) => entry,
+                        Err(error) => return self.unreadable(key, &error),
+                    };
+                    if let Some(answered) = self.glance(&policy, entry.as_ref(), key, fingerprint) {
+                        return Ok(answered);
+                    }
+                    let seen = entry.as_ref().map(|entry| entry.record.version());
+                    let look_again = async {
+                        tokio::select! {
+                            _ = told => {}
+                            () = self.changed(key, seen) => {}
+                        }
+                    };
+                    if within(patience, look_again).await.is_none() {
+                        return Ok(answers::about(key, None, Answer::InProgress));
+                    }
+                }
+                Entered::HeldUp => {
+                    if within(patience, told).await.is_none() {
+                        return Ok(answers::about(key, None, Answer::InProgress));
+                    }
+                }
+            }
+        }
+    }
+
+    /// What a caller is told while the ledger can't be read, and nothing was sent for its own call.
+    fn unreadable(&self, key: &Key, error: &LedgerError) -> Result<Answered, EngineError> {
+        if self.attempts.may_have_been_sent(key) {
+            Ok(answers::about(key, None, Answer::Unknown { error: None, replayed: true }))
+        } else {
+            Err(EngineError::NotSent(error.clone()))
+        }
+    }
+
+    /// The answer to a call, if the core would do nothing else but answer it from what is stored.
+    fn glance(&self, policy: &Policy, entry: Option<&Entry>, key: &Key, fingerprint: Digest) -> Option<Answered> {
+        let event = self.event(What::Call { fingerprint, start: Start::Now });
+        let step = policy.step(entry.map(|entry| &entry.record), &event);
+        let mut actions = step.actions.iter();
+        match (actions.next(), actions.next()) {
+            (Some(Action::Answer(answer)), None) => {
+                Some(answers::spell_out(key, entry, &Bodies::default(), answer, Part::NONE))
+            }
+            _ => None,
+        }
+    }
+
+    /// Waits until a key's record may have another version than `seen`, never for nothing at all: an implementation that
+    /// returns at once must not make a busy loop of its caller.
+    pub(crate) async fn changed(&self, key: &Key, seen: Option<settled_protocol::Version>) {
+        let waited: Result<(), LedgerError> = self.ledger.changed(key, seen).await;
+        let pause = if waited.is_ok() { Duration::from_millis(1) } else { Duration::from_millis(100) };
+        tokio::time::sleep(pause).await;
+    }
+
+    /// Whether nothing of the record's latest dispatch can still be put on the wire (rule 6).
+    pub(crate) async fn sender_done(&self, key: &Key, entry: &Entry) -> bool {
+        let Some(sent) = entry.record.sent() else {
+            return true;
+        };
+        let elsewhere_done = sent.owner() == self.epoch || !self.is_alive(sent.owner()).await;
+        elsewhere_done && self.attempts.have_left(key)
+    }
+
+    /// Whether another owner may be running. A ledger that can't tell leaves it alive.
+    pub(crate) async fn is_alive(&self, owner: Epoch) -> bool {
+        self.ledger.owner_alive(owner).await.unwrap_or(true)
+    }
+}
+
+/// The future's output, unless the deadline comes first.
+pub(crate) async fn within<T>(deadline: Option<Instant>, future: impl Future<Output = T>) -> Option<T> {
+    match deadline {
+        Some(deadline) => tokio::time::timeout_at(deadline, future).await.ok(),
+        None => Some(future.await),
+    }
+}
+
+/// Counts the tasks that are at work.
+#[derive(Default)]
+pub(crate) struct Busy {
+    tasks: AtomicUsize,
+    ended: Notify,
+}
+
+/// A task at work.
+pub(crate) struct AtWork(Arc<Busy>);
+
+impl Busy {
+    pub(crate) fn enter(self: &Arc<Self>) -> AtWork {
+        self.tasks.fetch_add(1, Ordering::AcqRel);
+        AtWork(self.clone())
+    }
+
+    async fn idle(&self) {
+        loop {
+            let ended = self.ended.notified();
+            tokio::pin!(ended);
+            ended.as_mut().enable();
+            if self.tasks.load(Ordering::Acquire) == 0 {
+                return;
+            }
+            ended.await;
+        }
+    }
+}
+
+impl Drop for AtWork {
+    fn drop(&mut self) {
+        if self.0.tasks.fetch_sub(1, Ordering::AcqRel) == 1 {
+            self.0.ended.notify_waiters();
+        }
+    }
+}

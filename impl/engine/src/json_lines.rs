@@ -1,0 +1,153 @@
+//! A history in a file of JSON lines.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, BufWriter, Write};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, Sender, SyncSender, TryRecvError, TrySendError, channel, sync_channel};
+use std::thread::{self, JoinHandle};
+
+use crate::history::{HISTORY_VERSION, Happened, History, HistoryLine};
+
+/// How many lines may wait for the writer before lines are left out (and a [`Happened::Gap`] says how many).
+const WAITING_LINES: usize = 65_536;
+
+/// Appends every line to a file, from a thread of its own. The file is never synced: the ledger is the truth, this is its
+/// story. If it can't be written, that is logged once, and the calls go on.
+#[derive(Debug)]
+pub struct JsonLines {
+    lines: Option<SyncSender<Item>>,
+    left_out: AtomicU64,
+    writer: Option<JoinHandle<()>>,
+}
+
+enum Item {
+    Line(Box<HistoryLine>),
+    Flush(Sender<()>),
+}
+
+impl JsonLines {
+    /// Appends to this file, which is created if it is missing.
+    ///
+    /// # Errors
+    /// If the file can't be opened for appending, or no thread can be started.
+    pub fn append_to(path: impl AsRef<Path>) -> io::Result<JsonLines> {
+        let path = path.as_ref().to_path_buf();
+        let file = OpenOptions::new().create(true).append(true).open(&path)?;
+        let (lines, waiting) = sync_channel(WAITING_LINES);
+        let writer =
+            thread::Builder::new().name("settled-history".into()).spawn(move || write_all(waiting, file, path))?;
+        Ok(JsonLines { lines: Some(lines), left_out: AtomicU64::new(0), writer: Some(writer) })
+    }
+
+    /// Returns once every line recorded before is in the file.
+    pub fn flush(&self) {
+        let (done, wait) = channel();
+        if let Some(lines) = &self.lines
+            && lines.send(Item::Flush(done)).is_ok()
+        {
+            // An error means that the writer is gone: nothing is left to wait for.
+            let _ = wait.recv();
+        }
+    }
+
+    fn try_send(&self, line: HistoryLine) -> bool {
+        match &self.lines {
+            Some(lines) => match lines.try_send(Item::Line(Box::new(line))) {
+                Ok(()) => true,
+                Err(TrySendError::Full(_) | TrySendError::Disconnected(_)) => false,
+            },
+            None => false,
+        }
+    }
+}
+
+impl History for JsonLines {
+    fn record(&self, line: &HistoryLine) {
+        let missing = self.left_out.swap(0, Ordering::Relaxed);
+        if missing > 0 {
+            let what = Happened::Gap { lines: missing };
+            let gap = HistoryLine { v: HISTORY_VERSION, at: line.at, by: line.by, key: None, what };
+            if !self.try_send(gap) {
+                self.left_out.fetch_add(missing + 1, Ordering::Relaxed);
+                return;
+            }
+        }
+        if !self.try_send(line.clone()) {
+            self.left_out.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+}
+
+impl Drop for JsonLines {
+    fn drop(&mut self) {
+        self.lines = None;
+        if let Some(writer) = self.writer.take()
+            && writer.join().is_err()
+        {
+            tracing::error!("the history's writer panicked: its last lines may be missing");
+        }
+    }
+}
+
+fn write_all(waiting: Receiver<Item>, file: File, path: PathBuf) {
+    let mut out = BufWriter::new(file);
+    let mut broken = false;
+    let mut note = |result: io::Result<()>| {
+        if let Err(error) = result
+            && !std::mem::replace(&mut broken, true)
+        {
+            tracing::error!(path = %path.display(), %error, "the history can't be written: lines will be missing from it");
+        }
+    };
+    loop {
+        let item = match waiting.try_recv() {
+            Ok(item) => item,
+            Err(TryRecvError::Disconnected) => break,
+            Err(TryRecvError::Empty) => {
+                note(out.flush());
+                match waiting.recv() {
+                    Ok(item) => item,
+                    Err(_) => break,
+                }
+            }
+        };
+        match item {
+            Item::Line(line) => {
+                note(serde_json::to_writer(&mut out, &line).map_err(io::Error::from));
+                note(out.write_all(b"\n"));
+            }
+            Item::Flush(done) => {
+                note(out.flush());
+                // The one who asked may have gone away.
+                let _ = done.send(());
+            }
+        }
+    }
+    note(out.flush());
+}
+
+#[cfg(test)]
+mod tests {
+    use settled_protocol::{Epoch, Time};
+
+    use super::*;
+
+    #[test]
+    fn lines_are_appended_in_order_and_survive_a_second_opening() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("history.jsonl");
+        let line =
+            |n| HistoryLine { v: HISTORY_VERSION, at: Time(n), by: Epoch(1), key: None, what: Happened::Started };
+        for n in [1, 3] {
+            let history = JsonLines::append_to(&path).unwrap();
+            history.record(&line(n));
+            history.record(&line(n + 1));
+            history.flush();
+            assert_eq!(std::fs::read_to_string(&path).unwrap().lines().count() as u64, n + 1);
+        }
+        let text = std::fs::read_to_string(&path).unwrap();
+        let read: Vec<HistoryLine> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+        assert_eq!(read, (1..=4).map(line).collect::<Vec<_>>());
+    }
+}

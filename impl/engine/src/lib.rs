@@ -1,0 +1,65 @@
+//! `settled`: tool calls that take effect at most once, and callers that are told the truth.
+//!
+//! The engine drives the protocol core over a durable [`Ledger`] and a [`Tool`]: [`Engine::call`] is the way in.
+//!
+//! Within one process, the in-flight table lets duplicates join the call that is under way; between processes, and across
+//! crashes, the ledger's compare-and-set decides. All transitions are the core's ([`protocol::Policy::step`]); here are the
+//! writes, the sends, the waits and the answers that they lead to.
+#![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
+
+#[cfg(not(loom))]
+mod answers;
+#[cfg(not(loom))]
+mod attempt;
+#[cfg(not(loom))]
+mod delivery;
+#[cfg(not(loom))]
+mod drive;
+#[cfg(not(loom))]
+mod engine;
+#[cfg(not(loom))]
+mod error;
+#[cfg(not(loom))]
+mod history;
+#[cfg(not(loom))]
+mod inflight;
+#[cfg(loom)]
+pub mod inflight;
+#[cfg(not(loom))]
+mod json_lines;
+#[cfg(not(loom))]
+mod keep;
+#[cfg(not(loom))]
+mod ledger;
+#[cfg(not(loom))]
+mod memory;
+#[cfg(not(loom))]
+mod operation;
+#[cfg(not(loom))]
+mod options;
+#[cfg(not(loom))]
+mod perform;
+#[cfg(not(loom))]
+mod recover;
+mod sync;
+#[cfg(not(loom))]
+mod tool;
+#[cfg(not(loom))]
+mod waits;
+
+#[cfg(not(loom))]
+pub use self::{
+    delivery::Delivery,
+    engine::Engine,
+    error::EngineError,
+    history::{Body, HISTORY_VERSION, Happened, History, HistoryLine, NoHistory},
+    json_lines::JsonLines,
+    ledger::{Change, Entry, Filter, Ledger, LedgerError, Stored},
+    memory::MemoryLedger,
+    operation::{Answer, Answered, Operation},
+    options::{Alerts, Clock, EngineOptions, LogAlerts, SystemClock},
+    recover::{Decided, DecidedAs, Decision, Recoverable, Recovered},
+    tool::{Outgoing, Seen, Tool, ToolReply},
+};
+#[cfg(not(loom))]
+pub use settled_protocol as protocol;

@@ -1,0 +1,73 @@
+//! The tool as the engine sees it: something that may take effect when an attempt is sent.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use settled_protocol::{AttemptId, Epoch, ErrorClass, Key, SealScope};
+
+/// One attempt to be sent. It exists only after the write that it rests on was proved durable.
+#[derive(Debug)]
+pub struct Outgoing {
+    /// The operation's key: for a tool that deduplicates, this is what to send along.
+    pub key: Key,
+    /// The attempt.
+    pub attempt: AttemptId,
+    /// The ownership under which it is sent.
+    pub epoch: Epoch,
+    /// The arguments to send.
+    pub arguments: Bytes,
+    pub(crate) on_the_wire: AtomicBool,
+}
+
+impl Outgoing {
+    /// To be called by the transport when the request has left this process entirely: nothing of it is queued here any
+    /// more (rule 6).
+    pub fn sent(&self) {
+        self.on_the_wire.store(true, Ordering::Release);
+    }
+}
+
+/// A tool's answer to an attempt.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ToolReply {
+    /// It took effect; the body of its result.
+    Result(Bytes),
+    /// It answered with an error; what that proves, and the body.
+    Error(ErrorClass, Bytes),
+    /// The connection or the process ended before an answer came.
+    ConnectionLost,
+}
+
+/// What reconciling saw.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Seen {
+    /// The effect happened; the body of its result.
+    Applied(Bytes),
+    /// No effect is to be seen now.
+    NotApplied,
+    /// No effect happened, and what was to be sealed never will.
+    Sealed,
+    /// Nothing can be concluded.
+    Unclear,
+}
+
+/// A tool and the way to it.
+///
+/// One call of [`dispatch`](Tool::dispatch) must be at most one delivery: nothing below may retry on its own (rule 1).
+#[async_trait]
+pub trait Tool: Send + Sync + 'static {
+    /// Sends one attempt and waits for its answer, however long that takes: the engine keeps the time. It is not dropped
+    /// when the caller goes away.
+    async fn dispatch(&self, outgoing: &Outgoing) -> ToolReply;
+
+    /// Asks whether an attempt was applied (observable tools). Must not change anything.
+    async fn observe(&self, _key: &Key, _attempt: AttemptId) -> Seen {
+        Seen::Unclear
+    }
+
+    /// Asks whether the operation was applied, and if not, never to apply what the scope says (sealable tools).
+    async fn seal(&self, _key: &Key, _attempt: AttemptId, _scope: SealScope) -> Seen {
+        Seen::Unclear
+    }
+}
