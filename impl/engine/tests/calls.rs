@@ -186,7 +186,8 @@ async fn repeats_are_new_wishes_after_a_delivery_and_replays_before_it() {
     assert!(!waits.is_finished(), "a call must wait while an answer of its key is being delivered");
     delivery.confirm().await.unwrap();
     let second = waits.await.unwrap().unwrap();
-    assert_eq!((second.answer.clone(), second.generation), (done("ok", false), 2));
+    assert_eq!(second.answer, done("ok", false));
+    assert!(second.generation > first.generation);
     assert_eq!(tool.sends(), 2);
 
     // In doubt: others go on and get a replay; confirmed later, it ends the operation.
@@ -194,7 +195,7 @@ async fn repeats_are_new_wishes_after_a_delivery_and_replays_before_it() {
     doubtful.let_others_go_on();
     assert_eq!(ask().await.unwrap().answer, done("ok", true));
     doubtful.confirm().await.unwrap();
-    assert_eq!(ask().await.unwrap().generation, 3);
+    assert!(ask().await.unwrap().generation > second.generation);
 }
 
 #[tokio::test(start_paused = true)]
@@ -206,7 +207,8 @@ async fn a_late_confirmation_does_not_end_a_later_operation() {
     let mut delivery = world.engine.delivering(&failed, policy).await;
     delivery.let_others_go_on();
     let second = world.engine.call(operation(policy), tool.clone()).await.unwrap();
-    assert_eq!((second.answer, second.generation), (done("ok", false), 2));
+    assert_eq!(second.answer, done("ok", false));
+    assert!(second.generation > failed.generation);
     delivery.confirm().await.unwrap();
     assert_eq!(world.engine.call(operation(policy), tool.clone()).await.unwrap().answer, done("ok", true));
 }

@@ -192,6 +192,7 @@ impl Policy {
 
     /// A new operation under the key, after `ended` if there was one.
     fn begin<H: Handle>(&self, ended: Option<&Record<H>>, fingerprint: H, start: Start, event: &Event<H>) -> Step<H> {
+        let seconds = u32::try_from(event.now.0 / 1_000).unwrap_or(u32::MAX - 1);
         let record = Record {
             // Both from the clock, so that a key that was forgotten does not begin them again (rule 5): news of an attempt
             // from before can't be taken for news of this one.
