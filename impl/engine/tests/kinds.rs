@@ -122,5 +122,6 @@ async fn final_errors_fail_and_the_next_call_is_a_new_operation_where_failures_e
     let first = world.engine.call(operation(policy), tool.clone()).await.unwrap();
     assert_eq!(first.answer, Answer::Failed { error: Some("declined".into()), replayed: false });
     let second = world.engine.call(operation(policy), tool.clone()).await.unwrap();
-    assert_eq!((second.answer, second.generation), (done("ok", false), 2));
+    assert_eq!(second.answer, done("ok", false));
+    assert!(second.generation > first.generation);
 }
