@@ -40,12 +40,12 @@ impl LedgerArgs {
 
 /// Opens a ledger, and creates it if it is not there.
 pub async fn open(directory: &Path) -> Result<Arc<dyn Ledger>, Failure> {
-    let ledger = FileLedger::open(directory, FileLedgerOptions::default()).await;
+    let ledger = FileLedger::open(directory, FileLedgerOptions::default());
     Ok(Arc::new(ledger.map_err(|error| Failure::unavailable(directory, &error))?))
 }
 
 /// Opens a ledger that must be there.
 pub async fn open_existing(directory: &Path) -> Result<Arc<dyn Ledger>, Failure> {
-    let ledger = FileLedger::open_existing(directory, FileLedgerOptions::default()).await;
+    let ledger = FileLedger::open_existing(directory);
     Ok(Arc::new(ledger.map_err(|error| Failure::unavailable(directory, &error))?))
 }

@@ -1,0 +1,243 @@
+//! The ledger as its users see it.
+
+use std::hash::{BuildHasher, RandomState};
+use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, mpsc};
+
+use async_trait::async_trait;
+use settled::{Change, Entry, Filter, Ledger, LedgerError, Stored};
+use settled_protocol::{Durable, Epoch, Key, Version};
+use tokio::runtime::{Builder, Runtime};
+use tokio::time::Instant;
+
+use crate::error::from_io;
+use crate::options::FileLedgerOptions;
+use crate::owners::Owners;
+use crate::seat::Seat;
+use crate::store::{self, Ticket, check_size};
+use crate::sync::lock;
+use crate::wire::{Reply, Request};
+
+/// A ledger in a directory of a local disk, for any number of processes on one host.
+///
+/// The first process to open the directory holds it, and serves the others through a socket in it. When that process ends,
+/// however it ends, another one takes its place: calls under way then go on there. What a call does is the same for all of
+/// them, and so are the promises of [`Ledger`]. Network file systems are no place for it: their locks and syncs don't keep
+/// what these promises rest on.
+///
+/// An owner that was registered counts as alive until this value is closed or dropped, or its process has ended. So
+/// keep it for as long as something may still be sent.
+///
+/// A store whose answer was lost with the holder is looked for at the next one: it is made once, and its answer is true.
+pub struct FileLedger {
+    seat: Arc<Seat>,
+    owners: Owners,
+    tokens: Tokens,
+    runtime: Mutex<Option<Runtime>>,
+}
+
+impl std::fmt::Debug for FileLedger {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("FileLedger").finish_non_exhaustive()
+    }
+}
+
+impl FileLedger {
+    /// Opens the ledger in `dir`, and creates it (with mode 0700) where there is none. Blocks: while it recovers, or while
+    /// another process does.
+    ///
+    /// # Errors
+    ///
+    /// [`LedgerError::Corrupt`] with the file and the offset if the log is damaged; [`LedgerError::Unavailable`] if the
+    /// directory can't be used, or the process that holds it doesn't answer for as long as the options' patience.
+    pub fn open(dir: impl AsRef<Path>, options: FileLedgerOptions) -> Result<Self, LedgerError> {
+        let dir = dir.as_ref();
+        let runtime = Builder::new_multi_thread()
+            .worker_threads(2)
+            .thread_name("settled-ledger-io")
+            .enable_all()
+            .build()
+            .map_err(|e| from_io("start threads for", dir, &e))?;
+        let deadline = Instant::now() + options.patience;
+        let seat = Arc::new(Seat::new(dir, options, runtime.handle().clone()));
+        let ledger = FileLedger {
+            seat: Arc::clone(&seat),
+            owners: Owners::new(dir),
+            tokens: Tokens::new(),
+            runtime: Mutex::new(Some(runtime)),
+        };
+        // The caller may be within a runtime of its own, where waiting for a task of this one isn't allowed otherwise.
+        let (done, opened) = mpsc::channel();
+        seat.runtime().spawn({
+            let seat = Arc::clone(&seat);
+            async move { done.send(seat.find(None, deadline).await) }
+        });
+        let ended = |_| LedgerError::Unavailable("opening it was interrupted".to_owned());
+        opened.recv().map_err(ended)??;
+        Ok(ledger)
+    }
+
+    /// Opens the ledger in `dir` with the default options if there is one, to look at it.
+    ///
+    /// # Errors
+    ///
+    /// As [`open`](FileLedger::open); also [`LedgerError::Unavailable`] if there is no ledger.
+    pub fn open_existing(dir: impl AsRef<Path>) -> Result<Self, LedgerError> {
+        let dir = dir.as_ref();
+        if !store::exists(dir) {
+            return Err(LedgerError::Unavailable(format!("there is no ledger in `{}`: check the path", dir.display())));
+        }
+        FileLedger::open(dir, FileLedgerOptions::default())
+    }
+
+    /// Whether this process holds the directory, rather than being a guest of another one.
+    pub fn is_holder(&self) -> bool {
+        self.seat.store().is_ok_and(|store| store.is_some())
+    }
+
+    /// Finishes the writes that were accepted, ends this process's ownerships, and hands the directory over to another
+    /// process. Later calls fail. Blocks for as long as a sync takes. Dropping does the same.
+    pub fn close(&self) {
+        self.seat.leave();
+        self.owners.release();
+        if let Some(runtime) = lock(&self.runtime).take() {
+            runtime.shutdown_background();
+        }
+    }
+}
+
+impl Drop for FileLedger {
+    fn drop(&mut self) {
+        self.close();
+    }
+}
+
+#[async_trait]
+impl Ledger for FileLedger {
+    async fn register(&self) -> Result<Epoch, LedgerError> {
+        let epoch = match self.seat.store()? {
+            Some(store) => store.register().await?,
+            // An epoch whose answer was lost is nobody's: the next one is as good.
+            None => match self.seat.request(Request::Register).await? {
+                Reply::Epoch(epoch) => epoch,
+                other => return Err(unexpected(&other)),
+            },
+        };
+        self.owners.hold(epoch)?;
+        // Closing may have come in between: it would have missed this one.
+        if let Err(error) = self.seat.store() {
+            self.owners.release();
+            return Err(error);
+        }
+        Ok(epoch)
+    }
+
+    async fn compare_and_set(&self, change: Change) -> Result<Stored, LedgerError> {
+        check_size(&change)?;
+        let ticket = self.tokens.ticket();
+        let record = change.record;
+        let accepted = match self.seat.store()? {
+            Some(store) => store.compare_and_set(&change, ticket).await?,
+            None => {
+                let change = Box::new(change);
+                let Ticket { token, again } = ticket;
+                let request = Request::CompareAndSet { change, token, again };
+                accepted(self.seat.request(request).await?)?
+            }
+        };
+        Ok(match accepted {
+            true => Stored::Durable(Durable::attest(&record)),
+            false => Stored::Refused,
+        })
+    }
+
+    async fn get(&self, key: &Key) -> Result<Option<Entry>, LedgerError> {
+        if let Some(store) = self.seat.store()? {
+            return store.get(key);
+        }
+        match self.seat.request(Request::Get(key.clone())).await? {
+            Reply::Entry(entry) => Ok(entry.map(|entry| *entry)),
+            other => Err(unexpected(&other)),
+        }
+    }
+
+    async fn scan(&self, filter: Filter) -> Result<Vec<Entry>, LedgerError> {
+        match self.seat.request(Request::Scan(filter)).await? {
+            Reply::Entries(entries) => Ok(entries),
+            other => Err(unexpected(&other)),
+        }
+    }
+
+    async fn history(&self, key: &Key) -> Result<Vec<Change>, LedgerError> {
+        match self.seat.request(Request::History(key.clone())).await? {
+            Reply::Changes(changes) => Ok(changes),
+            other => Err(unexpected(&other)),
+        }
+    }
+
+    async fn forget(&self, key: &Key, expected: Version) -> Result<bool, LedgerError> {
+        let ticket = self.tokens.ticket();
+        if let Some(store) = self.seat.store()? {
+            return store.forget(key, expected, ticket).await;
+        }
+        let request = Request::Forget { key: key.clone(), expected, token: ticket.token, again: ticket.again };
+        accepted(self.seat.request(request).await?)
+    }
+
+    async fn changed(&self, key: &Key, seen: Option<Version>) -> Result<(), LedgerError> {
+        if let Some(store) = self.seat.store()? {
+            store.changed(key, seen).await;
+            return Ok(());
+        }
+        let key = key.clone();
+        match self.seat.request(Request::Changed { key, seen }).await? {
+            Reply::Done => Ok(()),
+            other => Err(unexpected(&other)),
+        }
+    }
+
+    async fn owner_alive(&self, epoch: Epoch) -> Result<bool, LedgerError> {
+        self.owners.alive(epoch)
+    }
+}
+
+fn accepted(reply: Reply) -> Result<bool, LedgerError> {
+    match reply {
+        Reply::Accepted(accepted) => Ok(accepted),
+        other => Err(unexpected(&other)),
+    }
+}
+
+fn unexpected(reply: &Reply) -> LedgerError {
+    let kind = match reply {
+        Reply::Epoch(_) => "an epoch",
+        Reply::Accepted(_) => "a decision",
+        Reply::Entry(_) => "an entry",
+        Reply::Entries(_) => "entries",
+        Reply::Changes(_) => "changes",
+        Reply::Done => "an end",
+        Reply::Failed(_) => "a failure",
+    };
+    LedgerError::Unavailable(format!(
+        "its holder answered with {kind} where something else was asked for: use one version for all processes"
+    ))
+}
+
+/// Makes the names of this ledger's requests to write.
+struct Tokens {
+    /// Random, so that two processes don't make the same.
+    first: u64,
+    next: AtomicU64,
+}
+
+impl Tokens {
+    fn new() -> Tokens {
+        Tokens { first: RandomState::new().hash_one(std::process::id()), next: AtomicU64::new(0) }
+    }
+
+    fn ticket(&self) -> Ticket {
+        let next = self.next.fetch_add(1, Ordering::Relaxed);
+        Ticket { token: self.first.wrapping_add(next), again: false }
+    }
+}

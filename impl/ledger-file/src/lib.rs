@@ -1,0 +1,42 @@
+//! The embedded ledger: operation records in an append-only log on one disk, committed in groups, for any number of processes
+//! on one directory.
+//!
+//! [`FileLedger`] is the way in. From the bottom up: [`log`] (durable batches of frames, recovery), [`group_commit`] (many
+//! callers, one sync), the frames and the index over them, the store of the process that holds the directory, and the socket
+//! through which the others use it.
+#![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
+
+#[cfg(not(loom))]
+mod chain;
+#[cfg(not(loom))]
+mod commit;
+#[cfg(not(loom))]
+mod connection;
+#[cfg(not(loom))]
+mod error;
+#[cfg(not(loom))]
+mod frame;
+pub mod group_commit;
+#[cfg(not(loom))]
+mod index;
+#[cfg(not(loom))]
+mod ledger;
+pub mod log;
+#[cfg(not(loom))]
+mod options;
+#[cfg(not(loom))]
+mod owners;
+#[cfg(not(loom))]
+mod seat;
+#[cfg(not(loom))]
+mod server;
+#[cfg(not(loom))]
+mod socket;
+#[cfg(not(loom))]
+mod store;
+mod sync;
+#[cfg(not(loom))]
+mod wire;
+
+#[cfg(not(loom))]
+pub use self::{ledger::FileLedger, options::FileLedgerOptions};

@@ -1,0 +1,259 @@
+//! Who waits for which answer, and what the session was.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use tokio::sync::oneshot;
+
+use crate::frame::{Body, IdKey};
+use crate::splice::quoted;
+
+/// What came of a request of the proxy's own.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum OwnReply {
+    /// The result's text.
+    Result(String),
+    /// The error's text.
+    Error(String),
+    /// It may have been sent, and its answer never came.
+    Lost,
+    /// It was certainly not sent.
+    NotSent(String),
+}
+
+/// Where an answer of the server belongs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Goes {
+    /// To the client.
+    On,
+    /// Nowhere: it was the proxy's own, or nobody waits for it.
+    Nowhere,
+}
+
+/// Where an answer of the client belongs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum ToWhom {
+    /// To the server.
+    Server,
+    /// To the server, under the id that the server gave.
+    Renamed(String),
+    /// To a server process that no longer exists.
+    Nobody,
+}
+
+/// How the client opened its session.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Session {
+    /// `initialize` was answered: its parameters' text, as the client sent it.
+    pub(crate) initialize: Option<Option<String>>,
+    /// The client's `notifications/initialized`, the whole line.
+    pub(crate) initialized: Option<bytes::Bytes>,
+}
+
+/// What was still open when a server process ended.
+pub(crate) struct Open {
+    /// The ids of the client's own requests.
+    pub(crate) passed: Vec<String>,
+    /// The proxy's.
+    pub(crate) own: Vec<oneshot::Sender<OwnReply>>,
+}
+
+#[derive(Default)]
+struct Pages {
+    own: HashMap<String, oneshot::Sender<OwnReply>>,
+    passed: HashMap<IdKey, Passed>,
+    /// Requests of the running server process that the client has not answered.
+    asked: HashMap<IdKey, ()>,
+    /// Such requests of former processes: their answers are dropped.
+    stale: HashMap<IdKey, ()>,
+    /// Requests of the running process whose ids a former one had used: proxy's id → server's id.
+    renamed: HashMap<String, String>,
+    session: Session,
+}
+
+struct Passed {
+    id: String,
+    /// Of an `initialize`: its parameters.
+    initialize: Option<Option<String>>,
+}
+
+/// The proxy's book.
+pub(crate) struct Book {
+    prefix: String,
+    pages: Mutex<(u64, Pages)>,
+}
+
+impl Book {
+    pub(crate) fn new(epoch: impl std::fmt::Display) -> Book {
+        Book { prefix: format!("settled-{epoch}-"), pages: Mutex::default() }
+    }
+
+    fn pages(&self) -> MutexGuard<'_, (u64, Pages)> {
+        // Every change of the pages is a single step, so a panic elsewhere leaves nothing half done.
+        self.pages.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// An id of the proxy's own that nobody uses now.
+    pub(crate) fn next_id(&self) -> String {
+        let mut pages = self.pages();
+        loop {
+            pages.0 += 1;
+            let id = format!("{}{}", self.prefix, pages.0);
+            if !pages.1.passed.contains_key(&IdKey::new(&quoted(&id))) {
+                return id;
+            }
+        }
+    }
+
+    /// The proxy sends a request.
+    pub(crate) fn own_request(&self, id: &str, reply: oneshot::Sender<OwnReply>) {
+        self.pages().1.own.insert(id.to_owned(), reply);
+    }
+
+    /// Such a request was not sent after all.
+    pub(crate) fn take_back(&self, id: &str) -> Option<oneshot::Sender<OwnReply>> {
+        self.pages().1.own.remove(id)
+    }
+
+    /// A request of the client is about to be passed on. `false` if its id is one that the proxy waits for itself.
+    pub(crate) fn passes(&self, id: &str, initialize: Option<Option<String>>) -> bool {
+        let mut pages = self.pages();
+        let taken = serde_json::from_str::<String>(id).is_ok_and(|id| pages.1.own.contains_key(&id));
+        if !taken {
+            pages.1.passed.insert(IdKey::new(id), Passed { id: id.to_owned(), initialize });
+        }
+        !taken
+    }
+
+    /// The client no longer wants an answer to a request that was passed on.
+    pub(crate) fn cancels(&self, id: &IdKey) {
+        self.pages().1.passed.remove(id);
+    }
+
+    /// The client's `notifications/initialized` is passed on.
+    pub(crate) fn initialized(&self, line: bytes::Bytes) {
+        self.pages().1.session.initialized = Some(line);
+    }
+
+    /// How the session was opened.
+    pub(crate) fn session(&self) -> Session {
+        self.pages().1.session.clone()
+    }
+
+    /// The server answers.
+    pub(crate) fn server_answers(&self, id: &str, body: Body<'_>) -> Goes {
+        let mut pages = self.pages();
+        let text = serde_json::from_str::<String>(id).ok();
+        if let Some(reply) = text.as_ref().and_then(|id| pages.1.own.remove(id)) {
+            let _ = reply.send(match body {
+                Body::Result(result) => OwnReply::Result(result.to_owned()),
+                Body::Error(error) => OwnReply::Error(error.to_owned()),
+            });
+            return Goes::Nowhere;
+        }
+        match pages.1.passed.remove(&IdKey::new(id)) {
+            Some(passed) => {
+                if let (Some(params), Body::Result(_)) = (passed.initialize, body) {
+                    pages.1.session.initialize = Some(params);
+                }
+                Goes::On
+            }
+            None if text.is_some_and(|id| id.starts_with(&self.prefix)) => Goes::Nowhere,
+            None => Goes::On,
+        }
+    }
+
+    /// The server asks the client something. If its id could be taken for that of a former process, the id to use
+    /// instead.
+    pub(crate) fn server_asks(&self, id: &str) -> Option<String> {
+        let key = IdKey::new(id);
+        let mut pages = self.pages();
+        if pages.1.stale.contains_key(&key) {
+            pages.0 += 1;
+            let new = format!("{}{}", self.prefix, pages.0);
+            pages.1.renamed.insert(new.clone(), id.to_owned());
+            Some(quoted(&new))
+        } else {
+            pages.1.asked.insert(key, ());
+            None
+        }
+    }
+
+    /// The client answers the server.
+    pub(crate) fn client_answers(&self, id: &str) -> ToWhom {
+        let key = IdKey::new(id);
+        let mut pages = self.pages();
+        if let Some(server_id) = serde_json::from_str(id).ok().and_then(|id: String| pages.1.renamed.remove(&id)) {
+            return ToWhom::Renamed(server_id);
+        }
+        if pages.1.asked.remove(&key).is_none() && pages.1.stale.remove(&key).is_some() {
+            return ToWhom::Nobody;
+        }
+        ToWhom::Server
+    }
+
+    /// The server process has ended: everything that it owed.
+    pub(crate) fn process_ended(&self) -> Open {
+        let mut pages = self.pages();
+        let pages = &mut pages.1;
+        let asked = std::mem::take(&mut pages.asked);
+        pages.stale.extend(asked);
+        let renamed = std::mem::take(&mut pages.renamed);
+        pages.stale.extend(renamed.into_keys().map(|id| (IdKey::new(&quoted(&id)), ())));
+        Open {
+            passed: pages.passed.drain().map(|(_, passed)| passed.id).collect(),
+            own: pages.own.drain().map(|(_, reply)| reply).collect(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn own_answers_stay_here() {
+        let book = Book::new(3);
+        let (reply, mut got) = oneshot::channel();
+        let id = book.next_id();
+        assert_eq!(id, "settled-3-1");
+        book.own_request(&id, reply);
+        assert!(!book.passes(r#""settled-3-1""#, None));
+        assert_eq!(book.server_answers(r#""settled-3-1""#, Body::Result("{}")), Goes::Nowhere);
+        assert_eq!(got.try_recv(), Ok(OwnReply::Result("{}".to_owned())));
+        assert_eq!(book.server_answers(r#""settled-3-1""#, Body::Result("{}")), Goes::Nowhere);
+        assert_eq!(book.server_answers("1", Body::Result("{}")), Goes::On);
+    }
+
+    #[test]
+    fn a_client_may_use_ids_of_the_same_form() {
+        let book = Book::new(3);
+        assert!(book.passes(r#""settled-3-1""#, None));
+        assert_eq!(book.next_id(), "settled-3-2");
+        assert_eq!(book.server_answers(r#""settled-3-1""#, Body::Result("{}")), Goes::On);
+    }
+
+    #[test]
+    fn the_session_is_kept_once_it_is_open() {
+        let book = Book::new(1);
+        book.passes("0", Some(Some("{\"a\":1}".to_owned())));
+        assert_eq!(book.session().initialize, None);
+        book.server_answers("0.0", Body::Result("{}"));
+        assert_eq!(book.session().initialize, Some(Some("{\"a\":1}".to_owned())));
+    }
+
+    #[test]
+    fn answers_to_a_former_process_are_dropped() {
+        let book = Book::new(1);
+        book.passes("7", None);
+        assert_eq!(book.server_asks("0"), None);
+        let open = book.process_ended();
+        assert_eq!(open.passed, ["7"]);
+        // The new process counts from 0 again.
+        let new = book.server_asks("0").unwrap();
+        assert_eq!(book.client_answers("0"), ToWhom::Nobody);
+        assert_eq!(book.client_answers(&new), ToWhom::Renamed("0".to_owned()));
+        assert_eq!(book.server_asks("0"), None);
+        assert_eq!(book.client_answers("0"), ToWhom::Server);
+    }
+}

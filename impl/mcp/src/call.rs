@@ -1,0 +1,245 @@
+//! One tool call: passed on, or guarded from its key to the delivery of its answer.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use bytes::Bytes;
+use settled::protocol::{Ends, Key, Policy};
+use settled::{Answer, Answered, Delivery, Operation};
+use tokio::sync::{OwnedSemaphorePermit, watch};
+use tokio::time::{Instant, sleep};
+
+use crate::answer::{Asker, INVALID_PARAMS, error_line};
+use crate::frame::IdKey;
+use crate::guard::{Decision, Terms, decide};
+use crate::keys::{Origin, derive};
+use crate::relay::Proxy;
+use crate::server::{Note, TRANSPORT_ERROR, raised};
+use crate::splice;
+use crate::tool::McpTool;
+
+/// The first revision whose results say what they are.
+const TYPED_RESULTS: &str = "2026-07-28";
+
+/// A `tools/call` as it came.
+pub(crate) struct Call {
+    /// The request id's own text.
+    pub(crate) id: String,
+    /// The whole message.
+    pub(crate) line: Bytes,
+    pub(crate) tool: String,
+    /// The parameters' text.
+    pub(crate) params: String,
+    pub(crate) came: Instant,
+}
+
+/// Calls that the server knows nothing of, by the client's request id, and whether each was cancelled.
+#[derive(Default)]
+pub(crate) struct Calls {
+    by_id: Mutex<HashMap<IdKey, Arc<AtomicBool>>>,
+}
+
+impl Calls {
+    /// A call comes; returns what turns true when it is cancelled.
+    pub(crate) fn open(&self, id: &str) -> Arc<AtomicBool> {
+        let cancelled = Arc::new(AtomicBool::new(false));
+        self.by_id.lock().unwrap_or_else(PoisonError::into_inner).insert(IdKey::new(id), cancelled.clone());
+        cancelled
+    }
+
+    fn close(&self, id: &str, cancelled: &Arc<AtomicBool>) {
+        let mut by_id = self.by_id.lock().unwrap_or_else(PoisonError::into_inner);
+        let id = IdKey::new(id);
+        if by_id.get(&id).is_some_and(|own| Arc::ptr_eq(own, cancelled)) {
+            by_id.remove(&id);
+        }
+    }
+
+    /// Marks a call as cancelled; `false` if it is none of these.
+    pub(crate) fn cancel(&self, id: &IdKey) -> bool {
+        let by_id = self.by_id.lock().unwrap_or_else(PoisonError::into_inner);
+        by_id.get(id).map(|cancelled| cancelled.store(true, Ordering::Release)).is_some()
+    }
+}
+
+/// Slow answers that may have come too late: whether their keys were asked for again since.
+#[derive(Default)]
+pub(crate) struct Doubts {
+    by_key: Mutex<HashMap<Key, Vec<Arc<AtomicBool>>>>,
+}
+
+impl Doubts {
+    fn open(&self, key: &Key) -> Arc<AtomicBool> {
+        let again = Arc::new(AtomicBool::new(false));
+        self.by_key.lock().unwrap_or_else(PoisonError::into_inner).entry(key.clone()).or_default().push(again.clone());
+        again
+    }
+
+    fn close(&self, key: &Key, again: &Arc<AtomicBool>) {
+        let mut by_key = self.by_key.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(open) = by_key.get_mut(key) {
+            open.retain(|own| !Arc::ptr_eq(own, again));
+            if open.is_empty() {
+                by_key.remove(key);
+            }
+        }
+    }
+
+    fn asked(&self, key: &Key) {
+        let by_key = self.by_key.lock().unwrap_or_else(PoisonError::into_inner);
+        by_key.get(key).into_iter().flatten().for_each(|again| again.store(true, Ordering::Release));
+    }
+}
+
+impl Proxy {
+    /// A call that can't simply be passed on: decides as soon as the tools are known. `permit` is held until it is
+    /// answered.
+    pub(crate) async fn call(
+        self: Arc<Self>,
+        call: Call,
+        known: Option<Terms>,
+        cancelled: Arc<AtomicBool>,
+        permit: OwnedSemaphorePermit,
+    ) {
+        let terms = match known {
+            Some(terms) => Some(terms),
+            None => {
+                let annotations = self.tools.annotations(&call.tool).await;
+                match decide(&self.config, &call.tool, annotations.as_ref()) {
+                    Decision::Pass => None,
+                    Decision::Guard(terms) => Some(terms),
+                }
+            }
+        };
+        match terms {
+            Some(terms) => self.guarded(&call, terms, &cancelled, permit).await,
+            // From here on a cancel is the server's business.
+            None => {
+                self.calls.close(&call.id, &cancelled);
+                if !cancelled.load(Ordering::Acquire) {
+                    self.pass_request(call.line, &call.id).await;
+                }
+            }
+        }
+        self.calls.close(&call.id, &cancelled);
+    }
+
+    /// Passes a request on, or says that nothing was sent.
+    pub(crate) async fn pass_request(&self, line: Bytes, id: &str) {
+        if !self.server.pass(line, Note::Requests(vec![(id.to_owned(), None)])).await {
+            let text = "nothing was sent: the server process has ended";
+            self.client.send(error_line(id, TRANSPORT_ERROR, text, None)).await;
+        }
+    }
+
+    async fn guarded(&self, call: &Call, terms: Terms, cancelled: &Arc<AtomicBool>, permit: OwnedSemaphorePermit) {
+        let found = match derive(&self.scope, &call.tool, &call.params, terms.fields.as_deref()) {
+            Ok(found) => found,
+            Err(problem) => {
+                let text = format!("nothing was sent: {problem}");
+                return self.refuse(call, INVALID_PARAMS, &text, cancelled).await;
+            }
+        };
+        let policy = terms.policy(found.origin);
+        let operation = Operation {
+            key: found.key.clone(),
+            fingerprint: found.fingerprint,
+            asked: Bytes::from(call.params.clone()),
+            send_instead: None,
+            policy,
+            timeout: terms.timeout,
+        };
+        self.doubts.asked(&found.key);
+        let tool = Arc::new(self.tool(terms.pass_key_as));
+        let answered = match self.engine.call(operation, tool).await {
+            Ok(answered) => answered,
+            // Whenever something may have been sent, the engine answers "unknown" instead.
+            Err(error) => {
+                return self.refuse(call, TRANSPORT_ERROR, &format!("nothing was sent: {error}"), cancelled).await;
+            }
+        };
+        let asker = Asker {
+            id: call.id.clone(),
+            tool: call.tool.clone(),
+            by_parameter: found.origin == Origin::Parameter,
+            typed_results: typed_results(&call.params),
+            task: splice::get(&call.params, "task").is_some(),
+        };
+        self.tell(call, &asker, &answered, policy, cancelled, permit).await;
+    }
+
+    async fn refuse(&self, call: &Call, code: i64, text: &str, cancelled: &AtomicBool) {
+        if !cancelled.load(Ordering::Acquire) {
+            self.client.send(error_line(&call.id, code, text, None)).await;
+        }
+    }
+
+    /// Gives the answer, and records that it arrived if that ends the operation.
+    async fn tell(
+        &self,
+        call: &Call,
+        asker: &Asker,
+        answered: &Answered,
+        policy: Policy,
+        cancelled: &Arc<AtomicBool>,
+        permit: OwnedSemaphorePermit,
+    ) {
+        let ends = policy.repeat.ends == Ends::OnDelivery
+            && matches!(
+                answered.answer,
+                Answer::Done { .. } | Answer::Failed { .. } | Answer::Unknown { error: Some(_), .. }
+            );
+        if cancelled.load(Ordering::Acquire) {
+            return;
+        }
+        let line = asker.line(answered);
+        if !ends {
+            self.client.send(line).await;
+            return;
+        }
+        let mut delivery = self.engine.delivering(answered, policy).await;
+        if cancelled.load(Ordering::Acquire) {
+            return;
+        }
+        let arrived = self.client.deliver(line).await && !cancelled.load(Ordering::Acquire);
+        if !arrived {
+            return;
+        }
+        if call.came.elapsed() <= self.config.defaults.slow_answer {
+            return confirm(delivery, answered).await;
+        }
+        // The client may have given up without saying so. Until it has had time to ask again, nothing is confirmed.
+        delivery.let_others_go_on();
+        drop(permit);
+        let again = self.doubts.open(&answered.key);
+        let mut closing = self.closing.clone();
+        let over = tokio::select! {
+            () = sleep(self.config.defaults.retry_doubt) => true,
+            () = raised(&mut closing) => false,
+        };
+        self.doubts.close(&answered.key, &again);
+        if over && !again.load(Ordering::Acquire) && !cancelled.load(Ordering::Acquire) {
+            confirm(delivery, answered).await;
+        }
+    }
+
+    /// The way to a tool.
+    pub(crate) fn tool(&self, pass_key_as: Option<String>) -> McpTool {
+        let (ready, closing): (watch::Receiver<bool>, _) = (self.ready.subscribe(), self.closing.clone());
+        McpTool { server: self.server.clone(), ready, closing, pass_key_as }
+    }
+}
+
+async fn confirm(delivery: Delivery, answered: &Answered) {
+    if let Err(error) = delivery.confirm().await {
+        tracing::error!(%error, key = %answered.key, "the delivery of an answer could not be recorded: a repeat will be replayed");
+    }
+}
+
+fn typed_results(params: &str) -> bool {
+    splice::get(params, "_meta")
+        .and_then(|meta| splice::get_string(meta, "io.modelcontextprotocol/protocolVersion"))
+        // Revisions are dates, so they compare as text.
+        .is_some_and(|revision| revision.as_str() >= TYPED_RESULTS)
+}

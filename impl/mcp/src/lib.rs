@@ -1,0 +1,225 @@
+//! The MCP proxy of `settled` over stdio: it stands between an MCP client and a server, and makes every guarded tool
+//! call take effect at most once.
+//!
+//! Whatever is not a guarded call is relayed byte for byte. A guarded call gets a key, is recorded before it is sent,
+//! and is answered with the tool's own answer: also when the client gave up and asks again, when the server died, or
+//! when this process did.
+//!
+//! Read [`config`] first (what the user declares), then `guard` (which calls are guarded), `keys` (which operation a
+//! call is), `call` (its life), `supervisor` (the process behind it), `relay` (everything else).
+#![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
+
+mod answer;
+mod book;
+mod call;
+pub mod config;
+mod frame;
+mod guard;
+mod keys;
+mod lines;
+mod process;
+mod relay;
+mod server;
+mod splice;
+mod supervisor;
+mod tool;
+mod tools;
+
+use std::ffi::OsString;
+use std::process::ExitStatus;
+use std::sync::Arc;
+use std::time::Duration;
+
+use settled::protocol::KeyError;
+use settled::{Engine, Entry, Recoverable};
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::{Semaphore, watch};
+use tokio::time::timeout;
+
+use crate::book::Book;
+use crate::relay::{CALLS, Proxy};
+use crate::supervisor::{Supervisor, Wiring};
+use crate::tools::Tools;
+
+pub use config::{Config, ConfigError};
+
+/// How long the server's own end may take before it is forced.
+const END: Duration = Duration::from_secs(15);
+
+/// What to run.
+#[derive(Clone)]
+pub struct ProxyOptions {
+    /// What is declared of the server's tools.
+    pub config: Config,
+    /// The server's command: program and arguments.
+    pub command: Vec<OsString>,
+    /// The engine, on the ledger that all proxies for this server share.
+    pub engine: Engine,
+}
+
+/// How the server ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ended {
+    /// The status of its last process, if it is known.
+    pub server: Option<ExitStatus>,
+}
+
+/// Why the proxy can't work.
+#[derive(Debug, thiserror::Error)]
+pub enum ProxyError {
+    /// No command was given.
+    #[error("no server command was given: write it after `--`, as in `settled mcp -- npx some-server`")]
+    NoCommand,
+    /// The command can't be started.
+    #[error("the server command `{}` can't be started: {source}", program.display())]
+    CannotStart {
+        /// The program.
+        program: OsString,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// The command ended before it sent any message.
+    #[error(
+        "the server command `{}` ended before it sent any message ({}): run it by itself to see why",
+        program.display(),
+        status.map_or_else(|| "its status is not known".to_owned(), |status| status.to_string())
+    )]
+    EndedAtStart {
+        /// The program.
+        program: OsString,
+        /// Its status.
+        status: Option<ExitStatus>,
+    },
+    /// The scope can't be part of a key.
+    #[error("the configured scope can't be used: {0}")]
+    Scope(#[from] KeyError),
+    /// Signals can't be received.
+    #[error("the proxy can't listen for signals: {0}")]
+    Signals(std::io::Error),
+}
+
+/// The scope of the keys of all calls to this server: the configured one, or one derived from its command.
+pub fn scope(config: &Config, command: &[OsString]) -> String {
+    config.scope.clone().unwrap_or_else(|| guard::default_scope(command))
+}
+
+/// Runs the server and stands between it and the client, until the client closes its side or SIGTERM or SIGINT comes.
+/// Guarded calls under way then still run to their outcome and are recorded, within their timeouts, before the server is
+/// ended.
+///
+/// A read of the process's own standard input can't be interrupted: after this returns, a program that used it should
+/// exit without waiting for its runtime.
+///
+/// # Errors
+/// [`ProxyError`], if the server can't be started or ends at once.
+pub async fn run<R, W>(options: ProxyOptions, stdin: R, stdout: W) -> Result<Ended, ProxyError>
+where
+    R: AsyncRead + Send + Unpin + 'static,
+    W: AsyncWrite + Send + Unpin + 'static,
+{
+    let ProxyOptions { config, command, engine } = options;
+    let scope = scope(&config, &command);
+    settled::protocol::Key::new(scope.as_str(), "tool", "id")?;
+    let mut terminate = signal(SignalKind::terminate()).map_err(ProxyError::Signals)?;
+    let mut interrupt = signal(SignalKind::interrupt()).map_err(ProxyError::Signals)?;
+
+    let config = Arc::new(config);
+    let (closing, is_closing) = watch::channel(false);
+    let (give_up, is_over) = watch::channel(false);
+    let book = Arc::new(Book::new(engine.epoch()));
+    let tools = Arc::new(Tools::new());
+    let (client, writing) = lines::write_to_client(stdout, is_closing.clone());
+    let wiring = Wiring {
+        book: book.clone(),
+        client: client.clone(),
+        tools: tools.clone(),
+        closing: is_closing.clone(),
+        give_up: is_over,
+    };
+    let (server, supervisor, process) = Supervisor::start(command, wiring)?;
+    let mut serving = tokio::spawn(supervisor.run(process));
+    let keeping = tokio::spawn(tools.clone().keep(server.clone(), config.clone()));
+    let proxy = Arc::new(Proxy {
+        config: config.clone(),
+        scope,
+        engine: engine.clone(),
+        server: server.clone(),
+        client,
+        tools,
+        book,
+        calls: Default::default(),
+        doubts: Default::default(),
+        permits: Arc::new(Semaphore::new(CALLS)),
+        ready: watch::Sender::new(false),
+        closing: is_closing,
+    });
+    let recovering = tokio::spawn(recover(proxy.clone()));
+    let mut reading = tokio::spawn(proxy.clone().read_client(stdin));
+
+    let mut served = tokio::select! {
+        _ = &mut reading => None,
+        _ = terminate.recv() => None,
+        _ = interrupt.recv() => None,
+        served = &mut serving => Some(served),
+    };
+    closing.send_replace(true);
+    // Its end may have been seen already, so it can't be awaited again.
+    reading.abort();
+
+    // Calls that were taken are answered, and what was sent is recorded.
+    let longest = config.tools.values().map(|tool| tool.timeout).fold(config.defaults.timeout, Duration::max);
+    let permits = u32::try_from(CALLS).unwrap_or(u32::MAX);
+    let all_done = async {
+        // All permits are free only when no call is under way.
+        let _ = proxy.permits.acquire_many(permits).await;
+        engine.idle().await;
+    };
+    if timeout(longest, all_done).await.is_err() {
+        tracing::error!("a call is still under way after the longest timeout: its outcome stays unknown");
+    }
+
+    recovering.abort();
+    if served.is_none() {
+        let end = async {
+            server.close().await;
+            (&mut serving).await
+        };
+        served = match timeout(END, end).await {
+            Ok(served) => Some(served),
+            Err(_) => {
+                give_up.send_replace(true);
+                timeout(END, &mut serving).await.ok()
+            }
+        };
+    }
+    keeping.abort();
+    let _ = (keeping.await, recovering.await);
+    drop((proxy, server));
+    let _ = timeout(END, writing).await;
+    match served {
+        Some(Ok(Ok(server))) => Ok(Ended { server }),
+        Some(Ok(Err(error))) => Err(error),
+        _ => Ok(Ended { server: None }),
+    }
+}
+
+/// Takes up what earlier proxies for this server left behind.
+async fn recover(proxy: Arc<Proxy>) {
+    let resolve = |entry: &Entry| {
+        if entry.key.scope() != proxy.scope {
+            return None;
+        }
+        let (terms, policy) = guard::recovery(&proxy.config, entry)?;
+        let timeout = terms.timeout;
+        Some(Recoverable { policy, tool: Some(Arc::new(proxy.tool(terms.pass_key_as))), timeout })
+    };
+    match proxy.engine.recover(&resolve).await {
+        Ok(recovered) => {
+            tracing::debug!(?recovered, "what earlier processes left was looked through")
+        }
+        Err(error) => {
+            tracing::error!(%error, "what earlier processes left could not be looked through")
+        }
+    }
+}

@@ -1,0 +1,102 @@
+//! The way to the MCP server: one bounded queue, whatever process is behind it.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use tokio::sync::{mpsc, oneshot, watch};
+
+use crate::book::{Book, OwnReply};
+use crate::frame::IdKey;
+use crate::lines::QUEUE;
+use crate::splice::quoted;
+
+/// The JSON-RPC error code for what went wrong on the way.
+pub(crate) const TRANSPORT_ERROR: i64 = -32000;
+
+/// What the book must know about a line that is passed on.
+pub(crate) enum Note {
+    /// These requests are in it: each id, and the parameters of an `initialize`.
+    Requests(Vec<(String, Option<Option<String>>)>),
+    /// It is the client's `notifications/initialized`.
+    Initialized,
+    /// It cancels that request.
+    Cancel(IdKey),
+    /// Nothing.
+    Nothing,
+}
+
+/// A message on its way to the server.
+pub(crate) enum ToServer {
+    /// One of the client's, as it came.
+    Pass { line: Bytes, note: Note },
+    /// A request of the proxy's own.
+    Own { line: Bytes, id: String, written: oneshot::Sender<()>, reply: oneshot::Sender<OwnReply> },
+    /// There are no more.
+    Close,
+}
+
+/// The way to the server. All messages go through one bounded queue, in order.
+#[derive(Clone)]
+pub(crate) struct ServerHandle {
+    queue: mpsc::Sender<ToServer>,
+    book: Arc<Book>,
+}
+
+impl ServerHandle {
+    /// A handle, and where its messages come out.
+    pub(crate) fn new(book: Arc<Book>) -> (ServerHandle, mpsc::Receiver<ToServer>) {
+        let (queue, messages) = mpsc::channel(QUEUE);
+        (ServerHandle { queue, book }, messages)
+    }
+
+    /// Passes a line on. `false` if the proxy is at its end.
+    pub(crate) async fn pass(&self, line: Bytes, note: Note) -> bool {
+        self.queue.send(ToServer::Pass { line, note }).await.is_ok()
+    }
+
+    /// Sends a request of the proxy's own, once, and waits for its answer. `written` is called when all of it has left
+    /// this process.
+    pub(crate) async fn request(&self, method: &str, params: &str, written: impl FnOnce()) -> OwnReply {
+        let id = self.book.next_id();
+        let line = request_line(&id, method, Some(params));
+        let (reply, answer) = oneshot::channel();
+        let (on_written, was_written) = oneshot::channel();
+        let message = ToServer::Own { line, id, written: on_written, reply };
+        if self.queue.send(message).await.is_err() {
+            return OwnReply::NotSent("the server process has ended".to_owned());
+        }
+        let sent = was_written.await.is_ok();
+        if sent {
+            written();
+        }
+        // Whoever takes the message from the queue either answers it or writes it.
+        answer.await.unwrap_or_else(|_| {
+            if sent { OwnReply::Lost } else { OwnReply::NotSent("the server process has ended".to_owned()) }
+        })
+    }
+
+    /// Closes the server's input once everything before it has been written.
+    pub(crate) async fn close(&self) {
+        let _ = self.queue.send(ToServer::Close).await;
+    }
+}
+
+/// The line of a request of the proxy's own.
+pub(crate) fn request_line(id: &str, method: &str, params: Option<&str>) -> Bytes {
+    let (id, method) = (quoted(id), quoted(method));
+    match params {
+        Some(params) => {
+            format!(r#"{{"jsonrpc":"2.0","id":{id},"method":{method},"params":{params}}}"#)
+        }
+        None => format!(r#"{{"jsonrpc":"2.0","id":{id},"method":{method}}}"#),
+    }
+    .into()
+}
+
+/// Resolves once the signal is raised.
+pub(crate) async fn raised(signal: &mut watch::Receiver<bool>) {
+    // Without a sender it never will be.
+    if signal.wait_for(|raised| *raised).await.is_err() {
+        std::future::pending::<()>().await;
+    }
+}

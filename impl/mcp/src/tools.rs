@@ -1,0 +1,207 @@
+//! What the server says of its tools. The proxy asks for itself, because clients don't list tools before they call them.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use tokio::sync::{Notify, watch};
+use tokio::time::timeout;
+
+use crate::book::OwnReply;
+use crate::config::Config;
+use crate::guard::{Annotations, undeclared};
+use crate::server::ServerHandle;
+use crate::splice::{self, quoted};
+
+/// How long a call waits for the list.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// No server has more pages; one that never stops naming another is not followed for ever.
+const PAGES: usize = 1000;
+
+type List = Arc<HashMap<String, Annotations>>;
+
+/// The list of tools, kept fresh by [`Tools::keep`].
+pub(crate) struct Tools {
+    /// `None` while it is not known, or no longer.
+    list: watch::Sender<Option<List>>,
+    wanted: Notify,
+    /// How often it was wanted.
+    asked: AtomicU64,
+    /// `_meta` for the requests, of a client that never opens a session.
+    meta: Mutex<Option<String>>,
+}
+
+impl Tools {
+    pub(crate) fn new() -> Tools {
+        Tools {
+            list: watch::Sender::new(None),
+            wanted: Notify::new(),
+            asked: AtomicU64::new(0),
+            meta: Mutex::default(),
+        }
+    }
+
+    /// The session is open: ask for the list.
+    pub(crate) fn session_opened(&self) {
+        self.refresh();
+    }
+
+    /// A call came; if nobody has asked yet, ask the way this call does.
+    pub(crate) fn call_came(&self, params: &str) {
+        if self.asked.load(Ordering::Acquire) > 0 {
+            return;
+        }
+        if let Some(meta) = splice::get(params, "_meta") {
+            let meta = without_progress(meta);
+            *self.meta.lock().unwrap_or_else(PoisonError::into_inner) = meta;
+        }
+        self.refresh();
+    }
+
+    /// The list that was read may be wrong now.
+    pub(crate) fn list_changed(&self) {
+        self.refresh();
+    }
+
+    /// A new server process may have other tools.
+    pub(crate) fn server_restarted(&self) {
+        if self.asked.load(Ordering::Acquire) > 0 {
+            self.refresh();
+        }
+    }
+
+    fn refresh(&self) {
+        self.list.send_modify(|list| {
+            self.asked.fetch_add(1, Ordering::AcqRel);
+            *list = None;
+        });
+        self.wanted.notify_one();
+    }
+
+    /// What is known of a tool right now; outer `None`: the list is not there.
+    pub(crate) fn known(&self, tool: &str) -> Option<Option<Annotations>> {
+        self.list.borrow().as_ref().map(|list| list.get(tool).copied())
+    }
+
+    /// What the server says of a tool, once the list is there; nothing if that takes too long.
+    pub(crate) async fn annotations(&self, tool: &str) -> Option<Annotations> {
+        let mut list = self.list.subscribe();
+        match timeout(PATIENCE, list.wait_for(Option::is_some)).await {
+            Ok(Ok(list)) => list.as_ref().and_then(|list| list.get(tool).copied()),
+            _ => {
+                tracing::warn!(tool, "the server has not listed its tools yet: this one counts as not annotated");
+                None
+            }
+        }
+    }
+
+    /// Reads the list whenever it is wanted. Never returns.
+    pub(crate) async fn keep(self: Arc<Self>, server: ServerHandle, config: Arc<Config>) {
+        let mut named = HashSet::new();
+        let mut before = List::default();
+        loop {
+            self.wanted.notified().await;
+            let asked = self.asked.load(Ordering::Acquire);
+            let meta = self.meta.lock().unwrap_or_else(PoisonError::into_inner).clone();
+            let list = match read(&server, meta.as_deref()).await {
+                Read::List(list) => Arc::new(list),
+                // The next process is asked, if there is one.
+                Read::Lost => {
+                    self.wanted.notify_one();
+                    continue;
+                }
+                Read::Nothing => before.clone(),
+            };
+            before = list.clone();
+            let mut new: Vec<&str> = list
+                .iter()
+                .filter(|(name, annotations)| undeclared(&config, name, annotations) && !named.contains(*name))
+                .map(|(name, _)| name.as_str())
+                .collect();
+            if !new.is_empty() {
+                new.sort_unstable();
+                tracing::warn!(
+                    tools = new.join(", "),
+                    "undeclared tools: neither settled.toml nor their annotations say whether they may be repeated, so \
+                     each call is sent once, and counts as a new one after its answer has arrived",
+                );
+                named.extend(new.into_iter().map(str::to_owned));
+            }
+            // A list that was wanted again while it was read may be an old one.
+            self.list.send_if_modified(|known| {
+                let fresh = self.asked.load(Ordering::Acquire) == asked;
+                if fresh {
+                    *known = Some(list);
+                }
+                fresh
+            });
+        }
+    }
+}
+
+enum Read {
+    List(HashMap<String, Annotations>),
+    Nothing,
+    Lost,
+}
+
+#[derive(Deserialize)]
+struct Page<'a> {
+    #[serde(default, borrow)]
+    tools: Vec<&'a RawValue>,
+    #[serde(default, rename = "nextCursor")]
+    next: Option<String>,
+}
+
+#[derive(Deserialize)]
+struct Tool {
+    name: String,
+    #[serde(default)]
+    annotations: Option<Annotations>,
+}
+
+async fn read(server: &ServerHandle, meta: Option<&str>) -> Read {
+    let mut list = HashMap::new();
+    let mut cursor: Option<String> = None;
+    for _ in 0..PAGES {
+        let members: Vec<String> = [
+            cursor.as_deref().map(|cursor| format!("\"cursor\":{}", quoted(cursor))),
+            meta.map(|meta| format!("\"_meta\":{meta}")),
+        ]
+        .into_iter()
+        .flatten()
+        .collect();
+        let result = match server.request("tools/list", &format!("{{{}}}", members.join(",")), || {}).await {
+            OwnReply::Result(result) => result,
+            OwnReply::Lost => return Read::Lost,
+            OwnReply::Error(error) => {
+                tracing::warn!(%error, "the server does not list its tools: they count as not annotated");
+                return Read::List(list);
+            }
+            OwnReply::NotSent(_) => return Read::Nothing,
+        };
+        let Ok(page) = serde_json::from_str::<Page<'_>>(&result) else {
+            tracing::warn!("the server's list of tools can't be read: they count as not annotated");
+            return Read::List(list);
+        };
+        // A tool that can't be read counts as not annotated.
+        let tools = page.tools.iter().filter_map(|tool| serde_json::from_str::<Tool>(tool.get()).ok());
+        list.extend(tools.map(|tool| (tool.name, tool.annotations.unwrap_or_default())));
+        match page.next {
+            Some(next) if cursor.as_ref() != Some(&next) => cursor = Some(next),
+            _ => return Read::List(list),
+        }
+    }
+    Read::List(list)
+}
+
+/// A call's `_meta` for another request: without the token that names the call's progress.
+fn without_progress(meta: &str) -> Option<String> {
+    let members: serde_json::Map<String, serde_json::Value> = serde_json::from_str(meta).ok()?;
+    let kept: serde_json::Map<_, _> = members.into_iter().filter(|(name, _)| name != "progressToken").collect();
+    serde_json::to_string(&kept).ok()
+}

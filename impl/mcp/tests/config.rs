@@ -1,0 +1,133 @@
+//! `settled.toml`: what is accepted, and what an error says.
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
+use std::time::Duration;
+
+use settled_mcp::Config;
+use settled_mcp::config::{Kind, Repeats};
+
+fn parse(text: &str) -> Result<Config, String> {
+    Config::parse("dir/settled.toml".as_ref(), text).map_err(|error| error.to_string())
+}
+
+/// An error names the file, the line, the field, and what is allowed.
+#[track_caller]
+fn refused(text: &str, line: usize, parts: &[&str]) {
+    let error = parse(text).expect_err("refused");
+    assert!(error.starts_with(&format!("dir/settled.toml:{line}: ")), "{error}");
+    for part in parts {
+        assert!(error.contains(part), "`{part}` is not in: {error}");
+    }
+    assert_eq!(error.lines().count(), 1, "{error}");
+}
+
+#[test]
+fn a_full_configuration() {
+    let config = parse(
+        r#"
+        scope = "shop"
+        ledger = "/var/lib/settled"
+        [defaults]
+        window = "12h"
+        timeout = "5m"
+        repeat = "new-after-delivery"
+        slow_answer = "2s"
+        retry_doubt = "20s"
+        [tools.charge]
+        key = ["order_id", "customer"]
+        errors = "final"
+        repeat = "replay"
+        window = "48h"
+        timeout = "30s"
+        [tools.pay]
+        kind = "deduplicates"
+        pass_key_as = "idempotency_key"
+        limit = "24h"
+        [tools.read]
+        kind = "read-only"
+        [tools.note]
+        guard = false
+        "#,
+    )
+    .unwrap();
+    assert_eq!(config.scope.as_deref(), Some("shop"));
+    assert_eq!(config.ledger.as_deref(), Some("/var/lib/settled".as_ref()));
+    assert_eq!(config.defaults.slow_answer, Duration::from_secs(2));
+    assert_eq!(config.defaults.retry_doubt, Duration::from_secs(20));
+    let charge = &config.tools["charge"];
+    assert_eq!(charge.key.as_deref(), Some(&["customer".to_owned(), "order_id".to_owned()][..]));
+    assert_eq!((charge.repeat, charge.errors_final), (Some(Repeats::Replay), true));
+    assert_eq!((charge.window, charge.timeout), (Duration::from_secs(172_800), Duration::from_secs(30)));
+    let pay = &config.tools["pay"];
+    let (limit, margin) = (Duration::from_secs(86_400), Duration::from_secs(60));
+    assert_eq!(pay.kind, Kind::Deduplicates { pass_key_as: "idempotency_key".to_owned(), limit, margin });
+    // A tool must not meet its key again as a new operation before it has forgotten the old one.
+    assert_eq!(pay.window, limit);
+    assert_eq!(pay.repeat, Some(Repeats::NewAfterDelivery));
+    assert_eq!((&config.tools["read"].kind, &config.tools["note"].kind), (&Kind::Passed, &Kind::Passed));
+}
+
+#[test]
+fn nothing_is_a_configuration_too() {
+    let config = parse("").unwrap();
+    assert_eq!(config, Config::default());
+    assert_eq!(config.defaults.window, Duration::from_secs(86_400));
+    assert_eq!(config.defaults.timeout, Duration::from_secs(600));
+}
+
+#[test]
+fn unknown_fields_and_wrong_types() {
+    refused("scoop = 'x'", 1, &["scoop", "scope", "ledger", "tools"]);
+    refused("\n[tools.charge]\nkeys = ['a']", 3, &["keys", "`key`"]);
+    refused("[defaults]\nwindows = '1h'", 2, &["windows", "`window`"]);
+    refused("[tools.charge]\n\nguard = 'yes'", 3, &["string", "boolean", "guard"]);
+    refused("[tools.charge]\nkey = 'order_id'", 2, &["sequence", "key"]);
+    refused("[tools.charge]\nwindow = 24", 2, &["24", "string", "window"]);
+    refused("scope = ", 1, &[]);
+    refused("scope = 'a'\nscope = 'b'", 2, &["scope", "duplicate"]);
+}
+
+#[test]
+fn values_that_mean_nothing() {
+    refused("scope = ''", 1, &["`scope`", "empty"]);
+    refused("ledger = ''", 1, &["`ledger`", "directory"]);
+    refused("[defaults]\nwindow = '0s'", 2, &["`defaults.window`", "at least"]);
+    refused("[defaults]\ntimeout = '-5m'", 2, &["`defaults.timeout`", "10m"]);
+    refused("[defaults]\nslow_answer = 'soon'", 2, &["`defaults.slow_answer`"]);
+    refused("[defaults]\nrepeat = 'always'", 2, &["`defaults.repeat`", "`replay`", "`new-after-delivery`"]);
+    refused(
+        "[tools.a]\nkind = 'magic'",
+        2,
+        &["`tools.a.kind`", "`opaque`", "`deduplicates`", "`idempotent`", "`read-only`"],
+    );
+    refused("[tools.a]\nerrors = 'maybe'", 2, &["`tools.a.errors`", "`final`"]);
+    refused("[tools.a]\nkey = []", 2, &["`tools.a.key`", "at least one"]);
+    refused("[tools.a]\nkey = ['x', 'x']", 2, &["`tools.a.key`", "twice"]);
+    refused("[tools.a]\nkey = ['']", 2, &["`tools.a.key`", "empty"]);
+    for kind in ["observable", "sealable", "transactional"] {
+        refused(&format!("[tools.a]\nkind = '{kind}'"), 2, &[kind, "observer", "not offer"]);
+    }
+}
+
+#[test]
+fn contradictions() {
+    refused("[tools.a]\nguard = true\nkind = 'read-only'", 2, &["`tools.a.guard`", "leave out"]);
+    refused("[tools.a]\nkind = 'opaque'\nguard = false", 3, &["`tools.a.guard`"]);
+    refused("[tools.a]\nguard = false\nkey = ['x']", 3, &["`tools.a.key`", "unguarded"]);
+    refused("[tools.a]\nkind = 'idempotent'\ntimeout = '1m'", 3, &["`tools.a.timeout`", "unguarded"]);
+    refused("[tools.a]\nlimit = '1h'", 2, &["`tools.a.limit`", "deduplicates"]);
+    let pay = "[tools.a]\nkind = 'deduplicates'\n";
+    refused(&format!("{pay}limit = '1h'"), 1, &["`tools.a.pass_key_as`", "missing"]);
+    refused(&format!("{pay}pass_key_as = 'k'"), 1, &["`tools.a.limit`", "missing"]);
+    let pay = "[tools.a]\nkind = 'deduplicates'\npass_key_as = 'k'\nlimit = '1h'\n";
+    refused(&format!("{pay}margin = '1h'"), 5, &["`tools.a.margin`", "shorter"]);
+    refused(&format!("{pay}key = ['k']"), 3, &["`tools.a.pass_key_as`", "key"]);
+    refused(&format!("{pay}window = '30m'"), 5, &["`tools.a.window`", "limit"]);
+    refused("[tools.a]\nkind = 'deduplicates'\npass_key_as = 'k'\nlimit = '30s'", 4, &["margin"]);
+}
+
+#[test]
+fn a_file_that_is_not_there() {
+    let error = Config::load("/nonexistent/settled.toml".as_ref()).unwrap_err().to_string();
+    assert!(error.starts_with("/nonexistent/settled.toml: can't be read"), "{error}");
+}

@@ -1,0 +1,22 @@
+//! The proxy is told to end. A process of its own, because the signal reaches every proxy in it.
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
+mod support;
+
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use support::{World, mark};
+
+#[tokio::test]
+async fn calls_under_way_are_finished_first() {
+    let world = World::new();
+    let mut client = world.open("").await;
+    client.call("1", "charge", r#"{"sleep":0.5}"#).await;
+    tokio::time::sleep(std::time::Duration::from_millis(200)).await;
+    kill(Pid::this(), Signal::SIGTERM).unwrap();
+    let answer = client.answer().await;
+    assert_eq!(mark(&answer)["status"], "done");
+    client.wait().await.unwrap();
+    assert_eq!(world.log().last().unwrap(), "end of input");
+    assert_eq!(world.effects().len(), 1);
+}

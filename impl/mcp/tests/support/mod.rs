@@ -1,0 +1,163 @@
+#![allow(dead_code)]
+//! A client on in-memory pipes, in front of a proxy, in front of a scripted server.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::Value;
+use settled::{Engine, EngineOptions, MemoryLedger};
+use settled_mcp::{Config, Ended, ProxyError, ProxyOptions};
+use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, DuplexStream};
+use tokio::task::JoinHandle;
+use tokio::time::timeout;
+
+pub const INITIALIZE: &str = r#"{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-06-18", "capabilities":{},"clientInfo":{"name":"c","version":"1.0"}}}"#;
+pub const INITIALIZED: &str = r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#;
+
+/// The server's two files, and the ledger; several clients can share them.
+#[derive(Clone)]
+pub struct World {
+    dir: Arc<tempfile::TempDir>,
+    pub ledger: Arc<MemoryLedger>,
+}
+
+impl World {
+    pub fn new() -> World {
+        World { dir: Arc::new(tempfile::tempdir().unwrap()), ledger: Arc::new(MemoryLedger::new()) }
+    }
+
+    fn file(&self, name: &str) -> PathBuf {
+        self.dir.path().join(name)
+    }
+
+    fn lines(&self, name: &str) -> Vec<String> {
+        let text = std::fs::read_to_string(self.file(name)).unwrap_or_default();
+        text.lines().map(str::to_owned).collect()
+    }
+
+    /// Every line that any server process got.
+    pub fn log(&self) -> Vec<String> {
+        self.lines("log")
+    }
+
+    /// Every effect.
+    pub fn effects(&self) -> Vec<String> {
+        self.lines("effects")
+    }
+
+    /// Starts a proxy and a client that has said nothing yet.
+    pub async fn connect(&self, config: &str, mode: &str) -> Client {
+        let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/server.py");
+        let (log, effects) = (self.file("log"), self.file("effects"));
+        let command = ["python3".into(), script.into(), log.into(), effects.into(), mode.into()];
+        self.connect_to(config, command.to_vec()).await
+    }
+
+    pub async fn connect_to(&self, config: &str, command: Vec<OsString>) -> Client {
+        let config = Config::parse("settled.toml".as_ref(), config).unwrap();
+        let engine = Engine::start(self.ledger.clone(), EngineOptions::default()).await.unwrap();
+        let (to_proxy, stdin) = tokio::io::duplex(1 << 16);
+        let (stdout, from_proxy) = tokio::io::duplex(1 << 16);
+        let proxy = tokio::spawn(settled_mcp::run(ProxyOptions { config, command, engine }, stdin, stdout));
+        Client { to_proxy: Some(to_proxy), from_proxy: BufReader::new(from_proxy), proxy }
+    }
+
+    /// And has opened its session.
+    pub async fn open(&self, config: &str) -> Client {
+        let mut client = self.connect(config, "").await;
+        client.say(INITIALIZE).await;
+        let answer = client.hear().await;
+        assert!(answer.contains("serverInfo"), "{answer}");
+        client.say(INITIALIZED).await;
+        client
+    }
+}
+
+pub struct Client {
+    to_proxy: Option<DuplexStream>,
+    from_proxy: BufReader<DuplexStream>,
+    proxy: JoinHandle<Result<Ended, ProxyError>>,
+}
+
+impl Client {
+    pub async fn say(&mut self, line: impl AsRef<[u8]>) {
+        let pipe = self.to_proxy.as_mut().unwrap();
+        pipe.write_all(line.as_ref()).await.unwrap();
+        pipe.write_all(b"\n").await.unwrap();
+    }
+
+    pub async fn call(&mut self, id: &str, tool: &str, arguments: &str) {
+        self.call_with(id, &format!(r#"{{"name":"{tool}","arguments":{arguments}}}"#)).await;
+    }
+
+    pub async fn call_with(&mut self, id: &str, params: &str) {
+        self.say(format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"tools/call","params":{params}}}"#)).await;
+    }
+
+    /// The next line.
+    pub async fn hear(&mut self) -> String {
+        let mut line = String::new();
+        let read = timeout(Duration::from_secs(20), self.from_proxy.read_line(&mut line)).await;
+        read.expect("an answer in time").unwrap();
+        line.trim_end_matches('\n').to_owned()
+    }
+
+    /// The next line, parsed.
+    pub async fn answer(&mut self) -> Value {
+        let line = self.hear().await;
+        serde_json::from_str(&line).unwrap_or_else(|error| panic!("{error}: {line}"))
+    }
+
+    /// A call and its answer.
+    pub async fn ask(&mut self, id: &str, tool: &str, arguments: &str) -> Value {
+        self.call(id, tool, arguments).await;
+        let answer = self.answer().await;
+        assert_eq!(answer["id"], serde_json::from_str::<Value>(id).unwrap(), "{answer}");
+        answer
+    }
+
+    /// Whether the proxy says nothing for a while.
+    pub async fn silence(&mut self, millis: u64) -> bool {
+        let mut line = String::new();
+        let read = self.from_proxy.read_line(&mut line);
+        timeout(Duration::from_millis(millis), read).await.is_err()
+    }
+
+    pub fn close_input(&mut self) {
+        self.to_proxy = None;
+    }
+
+    /// Closes, reads what is left, and waits for the proxy's end.
+    pub async fn end(mut self) -> (Vec<String>, Result<Ended, ProxyError>) {
+        self.close_input();
+        let mut rest = Vec::new();
+        loop {
+            let line = self.hear().await;
+            if line.is_empty() {
+                break;
+            }
+            rest.push(line);
+        }
+        let ended = timeout(Duration::from_secs(30), self.proxy).await.expect("the proxy ends").unwrap();
+        (rest, ended)
+    }
+
+    /// Waits for the proxy to end by itself.
+    pub async fn wait(self) -> Result<Ended, ProxyError> {
+        timeout(Duration::from_secs(30), self.proxy).await.expect("the proxy ends").unwrap()
+    }
+
+    /// Goes away without reading.
+    pub async fn vanish(self) -> Result<Ended, ProxyError> {
+        drop((self.to_proxy, self.from_proxy));
+        timeout(Duration::from_secs(30), self.proxy).await.expect("the proxy ends").unwrap()
+    }
+}
+
+/// The mark of an answer.
+pub fn mark(answer: &Value) -> &Value {
+    let of_result = &answer["result"]["_meta"]["io.settled/status"];
+    if of_result.is_null() { &answer["error"]["data"]["io.settled/status"] } else { of_result }
+}
