@@ -15,6 +15,7 @@ use tokio::sync::{mpsc, watch};
 
 use crate::drive::{Drive, Subject};
 use crate::engine::Inner;
+use crate::fault;
 use crate::history::{Body, Happened};
 use crate::sync::lock;
 use crate::tool::{Outgoing, ToolReply};
@@ -149,7 +150,10 @@ impl Inner {
         let (inner, subject) = (self.clone(), subject.clone());
         let busy = self.busy.enter();
         tokio::spawn(async move {
-            let reply = match caught(|| subject.tool.dispatch(&out.outgoing)).await {
+            fault::point("before-dispatch");
+            let replied = caught(|| subject.tool.dispatch(&out.outgoing)).await;
+            fault::point("after-reply");
+            let reply = match replied {
                 Ok(reply) => reply,
                 Err(panic) => {
                     tracing::error!(key = %subject.key, attempt = of.attempt.get(), panic, "the tool's transport panicked");

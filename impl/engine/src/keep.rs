@@ -6,6 +6,7 @@ use settled_protocol::{Digest, Durable, Key};
 use tokio::time::Instant;
 
 use crate::engine::Inner;
+use crate::fault;
 use crate::ledger::{Change, Entry, LedgerError, Stored};
 
 /// What became of a change.
@@ -26,7 +27,10 @@ impl Inner {
     pub(crate) async fn keep(&self, change: &Change) -> Result<Kept, LedgerError> {
         let mut tries = Tries::new(self.options.ledger_patience);
         loop {
-            let error = match self.ledger.compare_and_set(change.clone()).await {
+            fault::point("before-store");
+            let stored = self.ledger.compare_and_set(change.clone()).await;
+            fault::point("after-store");
+            let error = match stored {
                 Ok(Stored::Durable(durable)) => return Ok(Kept::Durable(durable)),
                 Ok(Stored::Refused) => {
                     let entry = self.look(&change.key).await?;

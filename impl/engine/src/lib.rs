@@ -20,6 +20,8 @@ mod engine;
 #[cfg(not(loom))]
 mod error;
 #[cfg(not(loom))]
+pub mod fault;
+#[cfg(not(loom))]
 mod history;
 #[cfg(not(loom))]
 mod inflight;

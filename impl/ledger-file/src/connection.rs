@@ -35,6 +35,15 @@ struct Waiter {
     done: oneshot::Sender<Reply>,
 }
 
+/// Tells all who wait that nothing will come, also when the task ends because its runtime does.
+struct Ending(Arc<Mutex<Waiting>>);
+
+impl Drop for Ending {
+    fn drop(&mut self) {
+        lock(&self.0).take();
+    }
+}
+
 impl Connection {
     /// Connects to the holder of `dir`, and waits for its greeting. The connection ends when nothing has come from the
     /// holder for as long as `silence`.
@@ -51,18 +60,14 @@ impl Connection {
         }
         let (frames, outgoing) = mpsc::unbounded_channel();
         let waiting = Arc::new(Mutex::new(Some(HashMap::new())));
-        tokio::spawn({
-            let waiting = Arc::clone(&waiting);
-            async move {
-                let ended = tokio::select! {
-                    ended = read(from, silence, &waiting) => ended,
-                    ended = write(to, outgoing) => ended,
-                };
-                if let Err(error) = ended {
-                    tracing::debug!(%error, "lost the process that holds the ledger");
-                }
-                // Tells all who wait.
-                lock(&waiting).take();
+        let ending = Ending(Arc::clone(&waiting));
+        tokio::spawn(async move {
+            let ended = tokio::select! {
+                ended = read(from, silence, &ending.0) => ended,
+                ended = write(to, outgoing) => ended,
+            };
+            if let Err(error) = ended {
+                tracing::debug!(%error, "lost the process that holds the ledger");
             }
         });
         Ok(Connection { frames, waiting, last_id: AtomicU64::new(ALIVE) })

@@ -5,7 +5,9 @@
 mod suite;
 
 use std::fs;
+use std::io::{ErrorKind, Read, Write};
 use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -226,4 +228,41 @@ async fn a_replaced_directory_is_not_taken_for_the_ledger() {
     }
     assert!(started.elapsed() < Duration::from_secs(5));
     assert_eq!(fs::read_dir(&path).unwrap().count(), 0);
+}
+
+#[tokio::test]
+async fn closing_a_guest_ends_its_calls() {
+    let dir = tempdir().unwrap();
+    let (_holder, guest) = (open(dir.path()), Arc::new(open(dir.path())));
+    let waiting = tokio::spawn({
+        let guest = Arc::clone(&guest);
+        async move { guest.changed(&key("close", 1), None).await }
+    });
+    tokio::time::sleep(Duration::from_millis(50)).await;
+    let started = Instant::now();
+    guest.close();
+    let ended = waiting.await.unwrap();
+    assert!(matches!(ended, Err(LedgerError::Unavailable(_))), "{ended:?}");
+    assert!(started.elapsed() < Duration::from_millis(500));
+}
+
+#[tokio::test]
+async fn strangers_on_the_socket_do_no_harm() {
+    let dir = tempdir().unwrap();
+    let (_holder, guest) = (open(dir.path()), open(dir.path()));
+    let hello = *b"settled\x01";
+    let huge = [&hello[..], &[255; 64]].concat();
+    let nonsense = [&hello[..], &[9, 0, 0, 0], &[77; 9]].concat();
+    for message in [&b"GET / HTTP/1.1\r\n\r\n"[..], &huge, &nonsense] {
+        let mut stranger = UnixStream::connect(dir.path().join("socket")).unwrap();
+        stranger.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
+        stranger.write_all(message).unwrap();
+        let mut heard = Vec::new();
+        // The holder greets, and hangs up.
+        if let Err(error) = stranger.read_to_end(&mut heard) {
+            assert_eq!(error.kind(), ErrorKind::ConnectionReset);
+        }
+        assert!(heard.starts_with(&hello));
+    }
+    assert!(claimed(&guest, "strangers", 1).await);
 }

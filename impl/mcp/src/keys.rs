@@ -70,6 +70,7 @@ pub(crate) fn derive(scope: &str, tool: &str, params: &str, fields: Option<&[Str
             None => None,
         },
     };
+    let own = own_key.is_some();
     let (origin, id) = match (own_key, fields) {
         (Some((origin, own)), _) => (origin, format!("key:{own}")),
         (None, Some(fields)) => (Origin::Arguments, format!("fields:{}", named(fields, arguments)?)),
@@ -86,9 +87,15 @@ pub(crate) fn derive(scope: &str, tool: &str, params: &str, fields: Option<&[Str
 
     let key = Key::new(scope, tool, id.as_str()).or_else(|_| {
         // Too long, or with control characters: still a key.
-        Key::new(scope, tool, format!("sha256:{}", Digest::of(id.as_bytes())))
+        let kind = if own { "keyhash" } else { "hash" };
+        Key::new(scope, tool, format!("{kind}:{}", Digest::of(id.as_bytes())))
     })?;
     Ok(CallKey { key, fingerprint, origin })
+}
+
+/// Whether a key is one that the caller gave, rather than one derived from arguments.
+pub(crate) fn is_callers_own(key: &Key) -> bool {
+    key.id().starts_with("key:") || key.id().starts_with("keyhash:")
 }
 
 fn digest_of(first: &[u8], rest: &[Vec<u8>]) -> Digest {
@@ -180,8 +187,8 @@ mod tests {
     #[test]
     fn odd_keys_and_arguments() {
         let long = of(&format!(r#"{{"idempotencyKey":"{}"}}"#, "x".repeat(5000)));
-        assert!(long.key.id().starts_with("sha256:"));
-        assert!(of(r#"{"idempotencyKey":"a\u0000b"}"#).key.id().starts_with("sha256:"));
+        assert!(long.key.id().starts_with("keyhash:"));
+        assert!(of(r#"{"idempotencyKey":"a\u0000b"}"#).key.id().starts_with("keyhash:"));
         let deep = format!(r#"{{"arguments":{}{}}}"#, "[".repeat(500), "]".repeat(500));
         assert!(matches!(derive("s", "t", &deep, None), Err(NoKey::NotCanonical { .. })));
         assert!(matches!(derive("s", "", "{}", None), Err(NoKey::Key(_))));

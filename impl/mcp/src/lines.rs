@@ -4,6 +4,7 @@ use std::io;
 use std::time::Duration;
 
 use bytes::Bytes;
+use settled::fault;
 use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, BufReader, BufWriter};
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::timeout;
@@ -89,6 +90,7 @@ async fn drain<W: AsyncWrite + Unpin>(
         // From then on the queue is only emptied, so that nothing waits for a reader who isn't there.
         if !gone {
             let flush = told.is_some() || queue.is_empty();
+            fault::point("before-write-to-client");
             let written = {
                 let writing = write_line(&mut writer, &line, flush);
                 tokio::pin!(writing);
@@ -98,6 +100,7 @@ async fn drain<W: AsyncWrite + Unpin>(
                     () = too_late(&mut closing) => Err(io::ErrorKind::TimedOut.into()),
                 }
             };
+            fault::point("after-write-to-client");
             if let Err(error) = written {
                 gone = true;
                 tracing::debug!(%error, "the client no longer reads");

@@ -11,6 +11,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use nix::sys::signal::{Signal, killpg};
 use nix::unistd::Pid;
+use settled::fault;
 use tokio::io::AsyncWriteExt;
 use tokio::process::{ChildStdin, Command};
 use tokio::sync::watch;
@@ -125,13 +126,16 @@ impl Process {
         let mut whole = Vec::with_capacity(line.len() + 1);
         whole.extend_from_slice(line);
         whole.push(b'\n');
+        fault::point("before-write-to-server");
         // A pipe that refuses the first byte has taken none: this line can go to another process.
         let first = match stdin.write(&whole).await {
             Ok(0) | Err(_) => return Written::Nothing,
             Ok(first) => first,
         };
         let rest = whole.get(first..).unwrap_or_default();
-        match (stdin.write_all(rest).await, stdin.flush().await) {
+        let written = (stdin.write_all(rest).await, stdin.flush().await);
+        fault::point("after-write-to-server");
+        match written {
             (Ok(()), Ok(())) => Written::All,
             _ => Written::Perhaps,
         }

@@ -8,6 +8,7 @@ use tokio::sync::watch;
 
 use crate::answer::{asks_for_input, stored};
 use crate::book::OwnReply;
+use crate::keys;
 use crate::server::{ServerHandle, TRANSPORT_ERROR, raised};
 use crate::splice::{self, quoted};
 
@@ -51,11 +52,13 @@ impl McpTool {
         let Some(name) = &self.pass_key_as else {
             return Some(params.to_owned());
         };
-        // A later operation under the same key is another one for the tool as well.
         let key = outgoing.key.digest();
-        let key = match outgoing.attempt.generation {
-            0 | 1 => key,
-            later => Digest::of_parts(&[key.as_bytes(), &later.to_be_bytes()]),
+        // A later operation under a derived key is another one for the tool as well. The caller's own key always names
+        // the same.
+        let key = if keys::is_callers_own(&outgoing.key) {
+            key
+        } else {
+            Digest::of_parts(&[key.as_bytes(), &outgoing.attempt.generation.to_be_bytes()])
         };
         let arguments = splice::get(params, "arguments").unwrap_or("{}");
         let arguments = splice::set(arguments, name, &quoted(&key.to_string()))?;

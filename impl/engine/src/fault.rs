@@ -1,0 +1,37 @@
+//! Places at which a test can kill this process: compiled in under the feature `fault-points` only, and absent from every
+//! other build.
+//!
+//! With `SETTLED_KILL_AT=N` the process kills itself (SIGKILL) when it comes to its N-th fault point. It says so first, by
+//! appending `N NAME PID` to the file that `SETTLED_KILL_LOG` names: a test can tell a kill that happened from one that did
+//! not.
+
+/// A named place at which the process may be killed.
+#[cfg(not(feature = "fault-points"))]
+#[inline(always)]
+pub fn point(_name: &str) {}
+
+/// A named place at which the process may be killed.
+#[cfg(feature = "fault-points")]
+pub fn point(name: &str) {
+    use std::io::Write;
+    use std::sync::OnceLock;
+    use std::sync::atomic::{AtomicU64, Ordering};
+
+    static KILL_AT: OnceLock<Option<u64>> = OnceLock::new();
+    static PASSED: AtomicU64 = AtomicU64::new(0);
+
+    let Some(kill_at) = *KILL_AT.get_or_init(|| std::env::var("SETTLED_KILL_AT").ok()?.parse().ok()) else { return };
+    if PASSED.fetch_add(1, Ordering::SeqCst) + 1 != kill_at {
+        return;
+    }
+    if let Some(path) = std::env::var_os("SETTLED_KILL_LOG") {
+        let line = format!("{kill_at} {name} {}\n", std::process::id());
+        let log = std::fs::OpenOptions::new().create(true).append(true).open(path);
+        // A kill that can't be told of still has to happen.
+        let _ = log.and_then(|mut log| log.write_all(line.as_bytes()));
+    }
+    let _ = nix::sys::signal::kill(nix::unistd::Pid::this(), nix::sys::signal::Signal::SIGKILL);
+    loop {
+        std::thread::park();
+    }
+}
