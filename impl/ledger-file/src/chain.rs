@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use settled::{Change, Entry, LedgerError};
-use settled_protocol::Key;
+use settled_protocol::{Key, Version};
 
 use crate::error::from_log;
 use crate::frame::{self, Body, FrameError, Head, Kind, Token};
@@ -60,14 +60,18 @@ impl Chains {
         Ok(changes)
     }
 
-    /// Whether the request that `token` names wrote the frame at `position` or one before it in the same chain.
-    pub fn holds(&self, position: u64, token: Token) -> Result<bool, LedgerError> {
+    /// Whether the request that `token` names wrote the frame at `position` or one before it in the same chain. It expected
+    /// the version `after`, so what it wrote, if it did, comes later than that.
+    pub fn holds(&self, position: u64, token: Token, after: Option<Version>) -> Result<bool, LedgerError> {
         let mut at = Some(position);
         while let Some(position) = at {
             let frame = self.frame(position)?;
             let (head, _) = self.head(position, &frame)?;
             if head.token() == token {
                 return Ok(true);
+            }
+            if matches!(head.kind, Kind::Change { version, .. } if Some(version) <= after) {
+                break;
             }
             at = head.previous();
         }

@@ -145,7 +145,7 @@ impl Committer {
         let wrote = ahead.is_some() && (matches || again) && self.write(items, group)?;
         let now = if wrote { self.index.get(key) } else { now };
         let done_before = match again {
-            true => self.done_before(key, now, token),
+            true => self.done_before(key, now, token, expected),
             false => Ok(false),
         };
         let Some(item) = items.get_mut(i) else {
@@ -173,14 +173,17 @@ impl Committer {
     }
 
     /// Whether the request that `token` names has been carried out on this key.
-    fn done_before(&self, key: KeyHash, now: Option<Slot>, token: Token) -> Result<bool, LedgerError> {
-        if let Some(slot) = now
-            && self.chains.holds(slot.position, token)?
-        {
-            return Ok(true);
-        }
-        for (_, position) in self.forgotten.0.iter().filter(|(k, _)| *k == key) {
-            if self.chains.holds(*position, token)? {
+    fn done_before(
+        &self,
+        key: KeyHash,
+        now: Option<Slot>,
+        token: Token,
+        expected: Option<Version>,
+    ) -> Result<bool, LedgerError> {
+        let forgotten = self.forgotten.0.iter().filter(|(forgotten, _)| *forgotten == key);
+        let positions = now.map(|slot| slot.position).into_iter().chain(forgotten.map(|(_, position)| *position));
+        for position in positions {
+            if self.chains.holds(position, token, expected)? {
                 return Ok(true);
             }
         }

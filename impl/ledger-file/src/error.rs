@@ -4,6 +4,7 @@ use std::path::Path;
 
 use settled::LedgerError;
 
+use crate::frame::FrameError;
 use crate::log::LogError;
 
 /// What an error of the log means to those who use the ledger in `dir`.
@@ -11,6 +12,10 @@ pub(crate) fn from_log(error: &LogError, dir: &Path) -> LedgerError {
     let text = format!("{error} (in `{}`)", dir.display());
     match error {
         LogError::Poisoned { cause } => LedgerError::Poisoned(format!("{cause}, in `{}`", dir.display())),
+        // Written by a later version: nothing is wrong with it.
+        LogError::Refused { source, .. } if matches!(source.downcast_ref(), Some(FrameError::Format(_))) => {
+            LedgerError::Unavailable(text)
+        }
         LogError::Corrupt { .. } | LogError::NoFrame { .. } | LogError::Refused { .. } => LedgerError::Corrupt(text),
         _ => LedgerError::Unavailable(text),
     }

@@ -22,10 +22,15 @@ mod index;
 #[cfg(not(loom))]
 mod ledger;
 pub mod log;
+#[cfg(all(test, not(loom)))]
+#[path = "../tests/suite/make.rs"]
+mod make;
 #[cfg(not(loom))]
 mod options;
 #[cfg(not(loom))]
 mod owners;
+#[cfg(not(loom))]
+mod recent;
 #[cfg(not(loom))]
 mod seat;
 #[cfg(not(loom))]

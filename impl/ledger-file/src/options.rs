@@ -14,13 +14,20 @@ pub struct FileLedgerOptions {
     /// [`Unavailable`](settled::LedgerError::Unavailable). A holder that is silent (stopped, not dead) is noticed after
     /// half of this time, so a call lasts one and a half times this long at most.
     pub patience: Duration,
+    /// Memory for entries that were read lately, in bytes. All else of an entry that stays in memory are 32 bytes.
+    pub cache_bytes: usize,
     /// Makes every sync take this much longer, to measure as on a slower disk.
     pub sync_delay: Duration,
 }
 
 impl Default for FileLedgerOptions {
-    /// A patience of 10 seconds, and no delay.
+    /// A patience of 10 seconds, 16 MiB of cache, and no delay.
     fn default() -> Self {
-        FileLedgerOptions { log: LogOptions::default(), patience: Duration::from_secs(10), sync_delay: Duration::ZERO }
+        FileLedgerOptions {
+            log: LogOptions::default(),
+            patience: Duration::from_secs(10),
+            cache_bytes: 16 << 20,
+            sync_delay: Duration::ZERO,
+        }
     }
 }

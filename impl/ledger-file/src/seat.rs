@@ -114,6 +114,8 @@ impl Seat {
             self.check_directory()?;
             let held = DirLock::try_acquire(&self.dir).map_err(|e| from_log(&e, &self.dir))?;
             if let Some(held) = held {
+                // Locking creates what isn't there.
+                self.check_directory()?;
                 return self.take(held).await;
             }
             match timeout_at(deadline, Connection::open(&self.dir, self.silence())).await {

@@ -19,6 +19,7 @@ use crate::log::disk::{Disk, FsDisk};
 use crate::log::{DirLock, Log, Recovery, Refusal};
 use crate::options::FileLedgerOptions;
 use crate::owners::Owners;
+use crate::recent::Recent;
 use crate::sync::lock;
 
 /// The largest record that is stored, in bytes as encoded.
@@ -31,6 +32,7 @@ const LOOK_AGAIN: Duration = Duration::from_secs(1);
 pub(crate) struct Store {
     index: Arc<Index>,
     chains: Chains,
+    recent: Recent,
     commits: GroupCommit<Item>,
     closed: AtomicBool,
     /// Released last, when nothing is written any more.
@@ -88,7 +90,14 @@ impl Store {
         };
         let commits = GroupCommit::start("settled-ledger", move |items| committer.commit(items))
             .map_err(|e| from_io("start a thread for", dir, &e))?;
-        Ok(Store { index, chains, commits, closed: AtomicBool::new(false), held: Mutex::new(Some(held)) })
+        Ok(Store {
+            index,
+            chains,
+            recent: Recent::new(options.cache_bytes),
+            commits,
+            closed: AtomicBool::new(false),
+            held: Mutex::new(Some(held)),
+        })
     }
 
     /// Gives away the next epoch.
@@ -134,10 +143,18 @@ impl Store {
         written.await.map_err(|_| closed())?
     }
 
-    /// The entry of a key. Reads from the disk.
+    /// The entry of a key. May read from the disk.
     pub fn get(&self, key: &Key) -> Result<Option<Entry>, LedgerError> {
-        let slot = self.index.get(KeyHash::of(key));
-        slot.map(|slot| self.chains.entry(slot.position, Some(key))).transpose()
+        let hash = KeyHash::of(key);
+        let Some(Slot { position, .. }) = self.index.get(hash) else {
+            return Ok(None);
+        };
+        if let Some(entry) = self.recent.get(hash, position).filter(|entry| entry.key == *key) {
+            return Ok(Some(Entry::clone(&entry)));
+        }
+        let entry = self.chains.entry(position, Some(key))?;
+        self.recent.put(hash, position, &entry);
+        Ok(Some(entry))
     }
 
     /// The entries that the filter names, ordered by key. Reads from the disk, perhaps for long.

@@ -5,7 +5,7 @@
 
 mod suite;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::fs::{self, File, OpenOptions};
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
@@ -149,6 +149,7 @@ struct Deaths {
 fn havoc(dir: &Path, processes: usize, lasting: Duration, seed: u64) -> Deaths {
     let mut random = fastrand::Rng::with_seed(seed);
     let mut alive: Vec<Process> = (0..processes).map(|_| Process::start(dir)).collect();
+    let mut epochs: HashSet<_> = alive.iter().map(|process| Some(process.epoch)).collect();
     let mut deaths = Deaths { kills: 0, stops: 0 };
     let until = Instant::now() + lasting;
     while Instant::now() < until {
@@ -166,6 +167,8 @@ fn havoc(dir: &Path, processes: usize, lasting: Duration, seed: u64) -> Deaths {
         alive.swap_remove(victim).end();
         deaths.kills += 1;
         alive.push(Process::start(dir));
+        let epoch = alive.last().map(|process| process.epoch);
+        assert!(epochs.insert(epoch), "{epoch:?} was given away twice");
     }
     for process in alive {
         process.end();

@@ -1,5 +1,6 @@
 //! What the client is told: the tool's own answer byte for byte, marked in `_meta`; or plain words.
 
+use std::path::PathBuf;
 use std::time::{Duration, UNIX_EPOCH};
 
 use serde_json::{Value, json};
@@ -27,6 +28,8 @@ pub(crate) struct Asker {
     pub(crate) typed_results: bool,
     /// It asked for a task, so a result that names one is only the beginning.
     pub(crate) task: bool,
+    /// The ledger's directory, if a person who looks has to name it.
+    pub(crate) ledger: Option<PathBuf>,
 }
 
 /// A JSON-RPC error.
@@ -57,9 +60,14 @@ impl Asker {
             Answer::Unknown { error, replayed } => {
                 let status = self.status(answered, "unknown", *replayed);
                 let key = shell_quoted(&answered.key.to_string());
+                let ledger = match &self.ledger {
+                    Some(ledger) => format!(" --ledger {}", shell_quoted(&ledger.display().to_string())),
+                    None => String::new(),
+                };
                 let unknown = format!(
                     "It is not known whether this call of {} happened. Do not repeat it: it will not be sent again. \
-                     A person can look with `settled log show {key}` and decide with `settled resolve {key}`.",
+                     A person can look with `settled log show {key}{ledger}` and decide with `settled resolve \
+                     {key}{ledger}`.",
                     self.tool
                 );
                 match error {
@@ -219,6 +227,7 @@ mod tests {
             by_parameter: false,
             typed_results: false,
             task: false,
+            ledger: Some("/var/lib/it's here".into()),
         }
     }
 
@@ -282,7 +291,7 @@ mod tests {
             "not known",
             "Do not repeat",
             "not be sent again",
-            "settled log show 'shop/charge/key:1'",
+            r"settled log show 'shop/charge/key:1' --ledger '/var/lib/it'\''s here'",
             "settled resolve",
         ] {
             assert!(text.contains(part), "{part}: {text}");

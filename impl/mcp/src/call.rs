@@ -165,6 +165,7 @@ impl Proxy {
             by_parameter: found.origin == Origin::Parameter,
             typed_results: typed_results(&call.params),
             task: splice::get(&call.params, "task").is_some(),
+            ledger: self.config.ledger.clone(),
         };
         self.tell(call, &asker, &answered, policy, cancelled, permit).await;
     }

@@ -62,7 +62,7 @@ impl Default for Defaults {
 pub struct Config {
     /// The scope of all keys; `None`: derived from the server's command.
     pub scope: Option<String>,
-    /// The ledger's directory.
+    /// The ledger's directory. What the client is told of an unknown outcome names it, for the person who will look.
     pub ledger: Option<PathBuf>,
     /// What holds for tools that don't say otherwise.
     pub defaults: Defaults,

@@ -198,6 +198,8 @@ impl Stage {
             .args(server)
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
+            // The proxy's alert for an operator is part of the answer that is shown.
+            .stderr(Stdio::null())
             .kill_on_drop(true)
             .spawn()?)
     }

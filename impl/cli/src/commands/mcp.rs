@@ -34,11 +34,15 @@ pub fn run(args: McpArgs) -> Result<Exit, Failure> {
     let filter = EnvFilter::try_from_env("SETTLED_LOG").unwrap_or_else(|_| EnvFilter::new("warn"));
     let ansi = std::io::stderr().is_terminal();
     tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_ansi(ansi).init();
-    let config = match &args.config {
+    let mut config = match &args.config {
         Some(path) => Config::load(path).map_err(|error| Failure::input(error.to_string()))?,
         None => Config::default(),
     };
     let directory = args.ledger.directory(config.ledger.as_deref())?;
+    // Whoever is told to look there has to be told where, unless they find it without.
+    config.ledger = (args.ledger.ledger.is_some() || config.ledger.is_some())
+        .then(|| std::path::absolute(&directory))
+        .transpose()?;
     block_on(async move {
         let ledger = ledger::open(&directory).await?;
         let history = directory.join(ledger::HISTORY_FILE);

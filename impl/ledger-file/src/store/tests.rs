@@ -8,10 +8,7 @@ use tempfile::TempDir;
 use super::*;
 use crate::log::LogOptions;
 use crate::log::disk::{FaultDisk, Faults};
-use make::{change, claim, key, settled};
-
-#[path = "../../tests/suite/make.rs"]
-mod make;
+use crate::make::{change, claim, key, settled};
 
 struct Fixture {
     disk: FaultDisk,
@@ -24,12 +21,16 @@ impl Fixture {
     }
 
     fn open(&self) -> Store {
+        self.try_open().unwrap()
+    }
+
+    fn try_open(&self) -> Result<Store, LedgerError> {
         let held = DirLock::try_acquire(self.dir.path()).unwrap().unwrap();
         let options = FileLedgerOptions {
             log: LogOptions { segment_bytes: 16 << 10, preallocate_bytes: 2 << 10 },
             ..FileLedgerOptions::default()
         };
-        Store::on(Arc::new(self.disk.clone()), self.dir.path(), &options, held).unwrap()
+        Store::on(Arc::new(self.disk.clone()), self.dir.path(), &options, held)
     }
 }
 
@@ -179,4 +180,19 @@ async fn a_closed_store_lets_go_of_its_directory() {
     assert!(store.is_closed() && store.register().await.is_err());
     let again = DirLock::try_acquire(fixture.dir.path()).unwrap();
     assert!(again.is_some());
+}
+
+#[test]
+fn records_of_a_later_version_are_told_from_damage() {
+    for (frame, later) in [(&[200, 1, 2][..], true), (&[1, 1, 2][..], false)] {
+        let fixture = Fixture::new(4);
+        let disk = Arc::new(fixture.disk.clone());
+        let (mut log, _) = Log::open(disk, LogOptions::default(), |_, _| Ok(())).unwrap();
+        log.append(&[frame]).unwrap();
+        match fixture.try_open().err().unwrap() {
+            LedgerError::Unavailable(why) => assert!(later && why.contains("format 200"), "{why}"),
+            LedgerError::Corrupt(why) => assert!(!later, "{why}"),
+            LedgerError::Poisoned(why) => panic!("{why}"),
+        }
+    }
 }

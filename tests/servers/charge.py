@@ -1,0 +1,131 @@
+"""An MCP server over stdio without an SDK, which starts quickly: `charge`, `charge_plain`, `balance`.
+
+Effects and variables are those of ../clients/README.md, and besides:
+
+SERVER_DIE_AT=before-effect|after-effect|after-answer   SIGKILL itself there, noted in `$EFFECTS.kills`; once per `EFFECTS`
+
+A call with the argument `idempotency_key` is deduplicated: the key is the last word of the effect's line, so that effect
+and key are durable in one write.
+"""
+
+import json
+import os
+import signal
+import sys
+import threading
+import time
+
+EFFECTS = os.environ["EFFECTS"]
+DELAY = int(os.environ.get("SERVER_DELAY_MS") or 0)
+DELAY_FIRST = int(os.environ.get("SERVER_DELAY_FIRST") or 1 << 60)
+DIE_AFTER = int(os.environ.get("SERVER_DIE_AFTER_EFFECT") or 0)
+DIE_AT = os.environ.get("SERVER_DIE_AT")
+
+DESTRUCTIVE = {"readOnlyHint": False, "destructiveHint": True, "idempotentHint": False}
+SCHEMA = {"type": "object"}
+TOOLS = [
+    {"name": "charge", "inputSchema": SCHEMA, "annotations": DESTRUCTIVE},
+    {"name": "charge_plain", "inputSchema": SCHEMA},
+    {"name": "balance", "inputSchema": SCHEMA, "annotations": {"readOnlyHint": True}},
+]
+
+output = threading.Lock()
+applying = threading.Lock()
+
+
+def append(file, line):
+    fd = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+    try:
+        os.write(fd, f"{line}\n".encode())
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+
+
+def lines(file):
+    try:
+        with open(file, encoding="utf-8", newline="\n") as text:
+            return text.read().split("\n")[:-1]
+    except FileNotFoundError:
+        return []
+
+
+def die():
+    append(f"{EFFECTS}.kills", f"killed {os.getpid()}")
+    os.kill(os.getpid(), signal.SIGKILL)
+    time.sleep(60)
+
+
+def die_at(step):
+    if DIE_AT == step and not lines(f"{EFFECTS}.kills"):
+        die()
+
+
+def charge(arguments):
+    key = arguments.get("idempotency_key")
+    with applying:
+        known = lines(EFFECTS)
+        for line in known:
+            if key is not None and line.endswith(f" {key}"):
+                return line
+        die_at("before-effect")
+        millis = time.time_ns() // 1_000_000
+        line = f"charge {arguments['customer']} {arguments['cents']} {os.getpid()} {millis}"
+        while line in known:
+            millis += 1
+            line = f"charge {arguments['customer']} {arguments['cents']} {os.getpid()} {millis}"
+        if key is not None:
+            line += f" {key}"
+        append(EFFECTS, line)
+        place = lines(EFFECTS).index(line) + 1
+        if place == DIE_AFTER:
+            die()
+    die_at("after-effect")
+    if DELAY and place <= DELAY_FIRST:
+        time.sleep(DELAY / 1000)
+    return line
+
+
+def write(message):
+    with output:
+        sys.stdout.buffer.write(json.dumps(message).encode() + b"\n")
+        sys.stdout.buffer.flush()
+
+
+def call(id, params):
+    arguments = params.get("arguments") or {}
+    charges = params["name"].startswith("charge")
+    text = charge(arguments) if charges else str(len(lines(EFFECTS)))
+    write({"jsonrpc": "2.0", "id": id, "result": {"content": [{"type": "text", "text": text}]}})
+    if charges:
+        die_at("after-answer")
+
+
+def handle(message):
+    id, method, params = message.get("id"), message.get("method"), message.get("params") or {}
+    if id is None or method is None:
+        return
+    if method == "initialize":
+        result = {
+            "protocolVersion": params["protocolVersion"],
+            "capabilities": {"tools": {}},
+            "serverInfo": {"name": "quick", "version": "1"},
+        }
+    elif method == "tools/list":
+        result = {"tools": TOOLS}
+    elif method == "tools/call":
+        threading.Thread(target=call, args=(id, params)).start()
+        return
+    else:
+        result = {}
+    write({"jsonrpc": "2.0", "id": id, "result": result})
+
+
+def main():
+    with open(os.environ["SERVER_PID_FILE"], "w", encoding="utf-8") as pid:
+        pid.write(f"{os.getpid()}\n")
+    for line in sys.stdin.buffer:
+        handle(json.loads(line))
+
+
+main()

@@ -1,0 +1,42 @@
+//! The program under test.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::OnceLock;
+
+/// The `settled` program: the one that `SETTLED_BIN` names (it needs the feature `fault-points`), else built here, once,
+/// into the target directory and with the profile of the running test.
+///
+/// # Panics
+/// If it can't be built.
+pub fn settled() -> &'static Path {
+    static BINARY: OnceLock<PathBuf> = OnceLock::new();
+    BINARY.get_or_init(|| match std::env::var_os("SETTLED_BIN") {
+        Some(given) => {
+            let given = PathBuf::from(given);
+            assert!(given.is_file(), "SETTLED_BIN: there is no file {}", given.display());
+            given
+        }
+        None => build(),
+    })
+}
+
+fn build() -> PathBuf {
+    // …/TARGET/PROFILE/deps/TEST
+    let test = std::env::current_exe().expect("the running test");
+    let directory = test.ancestors().nth(2).expect("the test lies in a profile's directory");
+    let target = directory.parent().expect("the target directory");
+    let profile = match directory.file_name().and_then(|name| name.to_str()).expect("a profile") {
+        "debug" => "dev",
+        other => other,
+    };
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let built = Command::new(cargo)
+        .args(["build", "--quiet", "--package", "settled-cli", "--features", "fault-points", "--profile", profile])
+        .env("CARGO_TARGET_DIR", target)
+        .current_dir(env!("CARGO_MANIFEST_DIR"))
+        .output()
+        .expect("cargo runs");
+    assert!(built.status.success(), "settled can't be built:\n{}", String::from_utf8_lossy(&built.stderr));
+    directory.join("settled")
+}

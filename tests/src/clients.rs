@@ -1,0 +1,197 @@
+//! The public MCP clients and servers, and what a client saw.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+use serde::Deserialize;
+use serde_json::Value;
+
+use crate::running::{Ended, Running};
+use crate::stage::Stage;
+
+fn tests(path: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join(path)
+}
+
+/// A path below the checkout's target directory, where `tests/clients/install` puts what it installs.
+fn installed(path: &str) -> OsString {
+    let path = tests("..").join("target/clients").join(path);
+    assert!(path.exists(), "{} is missing: run tests/clients/install", path.display());
+    path.into()
+}
+
+fn python() -> OsString {
+    installed("python/bin/python")
+}
+
+fn node() -> OsString {
+    let modules = tests("clients/node/node_modules");
+    assert!(modules.exists(), "{} is missing: run tests/clients/install", modules.display());
+    "node".into()
+}
+
+/// An MCP server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Server {
+    /// The TypeScript SDK's.
+    Node,
+    /// The Python SDK's.
+    Python,
+    /// `tests/servers/charge.py`, without an SDK: starts quickly, deduplicates, and dies where it is told to.
+    Quick,
+    /// `tests/servers/echo.py`: writes down what it gets, says what it is told to.
+    Echo,
+}
+
+impl Server {
+    /// Its command.
+    pub fn command(self) -> Vec<OsString> {
+        match self {
+            Server::Node => vec![node(), tests("clients/node/server.mjs").into()],
+            Server::Python => vec![python(), tests("clients/python/server.py").into()],
+            Server::Quick => vec![python(), tests("servers/charge.py").into()],
+            Server::Echo => vec![python(), tests("servers/echo.py").into()],
+        }
+    }
+
+    /// How its script's name ends.
+    pub fn word(self) -> &'static str {
+        match self {
+            Server::Node => "node/server.mjs",
+            Server::Python => "python/server.py",
+            Server::Quick => "servers/charge.py",
+            Server::Echo => "servers/echo.py",
+        }
+    }
+}
+
+/// A scripted client on a public SDK.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Client {
+    /// The TypeScript SDK's.
+    Node,
+    /// The Python SDK's.
+    Python,
+    /// LangGraph's default retry policy around langchain-mcp-adapters. It has one scenario only.
+    LangGraph,
+}
+
+impl Client {
+    /// The error code of a call that got no answer in time.
+    pub fn timeout_code(self) -> i64 {
+        match self {
+            Client::Python => 408,
+            _ => -32001,
+        }
+    }
+
+    fn command(self, scenario: &str, server: &[OsString]) -> Vec<OsString> {
+        let mut argv = match self {
+            Client::Node => vec![node(), tests("clients/node/client.mjs").into(), scenario.into()],
+            Client::Python => vec![python(), tests("clients/python/client.py").into(), scenario.into()],
+            Client::LangGraph => vec![python(), tests("clients/python/langgraph_retry.py").into()],
+        };
+        argv.push("--".into());
+        argv.extend_from_slice(server);
+        argv
+    }
+}
+
+/// What a client printed last.
+#[derive(Debug, Deserialize)]
+#[serde(default)]
+#[derive(Default)]
+pub struct Run {
+    /// How often it started the command.
+    pub connections: u32,
+    /// Its calls.
+    pub attempts: Vec<Attempt>,
+    /// What stopped the scenario itself.
+    pub error: Option<Value>,
+    /// The orders of `loop` that no retry confirmed.
+    pub gave_up: Vec<u64>,
+    /// LangGraph: how often its node ran.
+    pub node_runs: u32,
+    /// LangGraph: what the tool returned to each run.
+    pub returned: Vec<Value>,
+}
+
+/// One call of a client.
+#[derive(Debug, Deserialize)]
+pub struct Attempt {
+    /// The SDK's result.
+    pub result: Option<Value>,
+    /// Or its error.
+    pub error: Option<Value>,
+}
+
+impl Attempt {
+    /// The text of the first block.
+    pub fn text(&self) -> &str {
+        self.result.as_ref().and_then(|result| result.pointer("/content/0/text")?.as_str()).unwrap_or_default()
+    }
+
+    /// All texts.
+    pub fn texts(&self) -> String {
+        let blocks = self.result.as_ref().and_then(|result| result.get("content")?.as_array());
+        blocks.into_iter().flatten().filter_map(|block| block.get("text")?.as_str()).collect::<Vec<_>>().join("\n")
+    }
+
+    /// The tool's answer is an error.
+    pub fn is_error(&self) -> bool {
+        self.result.as_ref().is_some_and(|result| result.get("isError") == Some(&Value::Bool(true)))
+    }
+
+    /// It was answered, and not by an error.
+    pub fn is_success(&self) -> bool {
+        self.result.is_some() && !self.is_error()
+    }
+
+    /// The code of the error.
+    pub fn code(&self) -> Option<i64> {
+        self.error.as_ref()?.get("code")?.as_i64()
+    }
+
+    /// The proxy's mark.
+    pub fn mark(&self) -> &Value {
+        self.result.as_ref().and_then(|result| result.get("_meta")?.get("io.settled/status")).unwrap_or(&Value::Null)
+    }
+}
+
+impl Stage {
+    /// Starts a client's scenario on a command.
+    pub fn start_client(&self, client: Client, scenario: &str, command: &[OsString]) -> Running {
+        self.start(&client.command(scenario, command))
+    }
+
+    /// Runs a client's scenario on a command to its end.
+    #[track_caller]
+    pub fn client(&self, client: Client, scenario: &str, command: &[OsString]) -> Run {
+        Run::read(&self.run(&client.command(scenario, command)))
+    }
+}
+
+impl Run {
+    /// From what a client printed.
+    ///
+    /// # Panics
+    /// If it ended badly, or the scenario was stopped by an error.
+    #[track_caller]
+    pub fn read(ended: &Ended) -> Run {
+        assert!(ended.status.success(), "the client failed: {ended:#?}");
+        let last = ended.lines.last().expect("the client prints what it saw");
+        let run: Run = serde_json::from_str(last).expect("the client prints JSON");
+        assert!(run.error.is_none(), "the scenario was stopped: {ended:#?}");
+        run
+    }
+
+    /// The codes of the errors of all attempts.
+    pub fn codes(&self) -> Vec<Option<i64>> {
+        self.attempts.iter().map(Attempt::code).collect()
+    }
+
+    /// The first texts of all attempts.
+    pub fn texts(&self) -> Vec<&str> {
+        self.attempts.iter().map(Attempt::text).collect()
+    }
+}
