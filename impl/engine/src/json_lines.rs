@@ -2,6 +2,7 @@
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, BufWriter, Write};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, Sender, SyncSender, TryRecvError, TrySendError, channel, sync_channel};
@@ -27,13 +28,13 @@ enum Item {
 }
 
 impl JsonLines {
-    /// Appends to this file, which is created if it is missing.
+    /// Appends to this file, which is created, readable by its owner only, if it is missing.
     ///
     /// # Errors
     /// If the file can't be opened for appending, or no thread can be started.
     pub fn append_to(path: impl AsRef<Path>) -> io::Result<JsonLines> {
         let path = path.as_ref().to_path_buf();
-        let file = OpenOptions::new().create(true).append(true).open(&path)?;
+        let file = OpenOptions::new().create(true).append(true).mode(0o600).open(&path)?;
         let (lines, waiting) = sync_channel(WAITING_LINES);
         let writer =
             thread::Builder::new().name("settled-history".into()).spawn(move || write_all(waiting, file, path))?;
