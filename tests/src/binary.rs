@@ -10,18 +10,19 @@ use std::sync::OnceLock;
 /// # Panics
 /// If it can't be built.
 pub fn settled() -> &'static Path {
-    static BINARY: OnceLock<PathBuf> = OnceLock::new();
-    BINARY.get_or_init(|| match std::env::var_os("SETTLED_BIN") {
-        Some(given) => {
-            let given = PathBuf::from(given);
-            assert!(given.is_file(), "SETTLED_BIN: there is no file {}", given.display());
-            given
-        }
+    static BINARY: OnceLock<Result<PathBuf, String>> = OnceLock::new();
+    let binary = BINARY.get_or_init(|| match std::env::var_os("SETTLED_BIN").map(PathBuf::from) {
+        Some(given) if given.is_file() => Ok(given),
+        Some(given) => Err(format!("SETTLED_BIN: there is no file {}", given.display())),
         None => build(),
-    })
+    });
+    match binary {
+        Ok(binary) => binary,
+        Err(problem) => panic!("{problem}"),
+    }
 }
 
-fn build() -> PathBuf {
+fn build() -> Result<PathBuf, String> {
     // …/TARGET/PROFILE/deps/TEST
     let test = std::env::current_exe().expect("the running test");
     let directory = test.ancestors().nth(2).expect("the test lies in a profile's directory");
@@ -37,6 +38,8 @@ fn build() -> PathBuf {
         .current_dir(env!("CARGO_MANIFEST_DIR"))
         .output()
         .expect("cargo runs");
-    assert!(built.status.success(), "settled can't be built:\n{}", String::from_utf8_lossy(&built.stderr));
-    directory.join("settled")
+    if !built.status.success() {
+        return Err(format!("settled can't be built:\n{}", String::from_utf8_lossy(&built.stderr)));
+    }
+    Ok(directory.join("settled"))
 }

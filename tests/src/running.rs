@@ -75,7 +75,9 @@ impl Running {
         match self.lines.recv_timeout(PATIENCE) {
             Ok(line) => Some(line),
             Err(RecvTimeoutError::Disconnected) => None,
-            Err(RecvTimeoutError::Timeout) => panic!("no line came in {PATIENCE:?}; standard error:\n{}", self.stderr()),
+            Err(RecvTimeoutError::Timeout) => {
+                panic!("no line came in {PATIENCE:?}; standard error:\n{}", self.stderr())
+            }
         }
     }
 
@@ -107,7 +109,8 @@ impl Running {
     #[track_caller]
     pub fn wait(mut self) -> Ended {
         let about = Process::find(self.pid()).map(|process| process.argv.join(" ")).unwrap_or_default();
-        let status = until(&format!("the end of {about}"), || self.child.try_wait().expect("a child can be waited for"));
+        let status =
+            until(&format!("the end of {about}"), || self.child.try_wait().expect("a child can be waited for"));
         let mut lines = Vec::new();
         // What it started can hold its output open; what is there by then is all that is looked at.
         while let Ok(line) = self.lines.recv_timeout(std::time::Duration::from_millis(500)) {

@@ -45,7 +45,8 @@ impl Stage {
         let pipe = directory.path().join("pids");
         mkfifo(&pipe, Mode::from_bits_truncate(0o600)).expect("a named pipe");
         // Open for writing too: no server waits for a reader, and the pipe never ends.
-        let pipe = OpenOptions::new().read(true).write(true).custom_flags(nix::fcntl::OFlag::O_NONBLOCK.bits()).open(pipe);
+        let pipe =
+            OpenOptions::new().read(true).write(true).custom_flags(nix::fcntl::OFlag::O_NONBLOCK.bits()).open(pipe);
         let pids = Mutex::new(Pids { pipe: pipe.expect("the named pipe opens"), text: String::new() });
         Stage { directory, environment: Vec::new(), config: None, pids, started: AtomicUsize::new(0) }
     }
@@ -190,7 +191,8 @@ impl Stage {
 
     /// All that is known of what happened, for the message of a failed test.
     pub fn story(&self) -> String {
-        let mut story = format!("effects {:#?}\nkills {:?}\nservers {:?}\n", self.effects(), self.kills(), self.servers());
+        let mut story =
+            format!("effects {:#?}\nkills {:?}\nservers {:?}\n", self.effects(), self.kills(), self.servers());
         if self.path("ledger").exists() {
             let history = std::fs::read_to_string(self.path("ledger/history.jsonl")).unwrap_or_default();
             story.push_str(&format!("ledger {:#?}\nhistory\n{history}\n", self.operations()));

@@ -58,7 +58,7 @@ fn handle_of(state: &State<Digest>) -> Option<Digest> {
         State::Confirmed { outcome: protocol::Outcome::Failed(handle), .. } => *handle,
         State::Settled { verdict: Verdict::Succeeded(handle), .. } => Some(*handle),
         State::Settled { verdict: Verdict::Failed(handle), .. } => *handle,
-        State::Settled { verdict: Verdict::Abandoned, .. } => None,
+        State::Settled { verdict: Verdict::Abandoned(handle), .. } => *handle,
     }
 }
 

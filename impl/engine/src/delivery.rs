@@ -23,16 +23,12 @@ pub struct Delivery {
     key: Key,
     generation: u32,
     policy: Policy,
-    hold: Option<Hold<Key, Digest, Waiter>>,
+    hold: Hold<Key, Digest, Waiter>,
 }
 
 impl fmt::Debug for Delivery {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Delivery")
-            .field("key", &self.key)
-            .field("generation", &self.generation)
-            .field("holds", &self.hold.is_some())
-            .finish_non_exhaustive()
+        f.debug_struct("Delivery").field("key", &self.key).field("generation", &self.generation).finish_non_exhaustive()
     }
 }
 
@@ -44,35 +40,31 @@ impl Engine {
             key: answered.key.clone(),
             generation: answered.generation,
             policy,
-            hold: Some(self.inner.in_flight.hold(&answered.key)),
+            hold: self.inner.in_flight.hold(&answered.key),
         }
     }
 }
 
 impl Delivery {
-    /// Lets other calls of the key go on (they get a replay) although it is still in doubt whether the answer has arrived.
-    /// It can be confirmed later.
-    pub fn let_others_go_on(&mut self) {
-        self.hold = None;
-    }
-
-    /// The answer has reached its caller. Records that, also if the returned future is dropped, and then lets other calls of
-    /// the key go on. A no-op if a later operation has begun under the key since.
+    /// The answer has reached its caller; or perhaps not, if it took so long that the caller may have given up without
+    /// saying so. Then it counts only after `doubt`: repeats until then are taken for retries, and replayed. Records that,
+    /// also if the returned future is dropped, and then lets other calls of the key go on. A no-op if a later operation has
+    /// begun under the key since.
     ///
     /// # Errors
     /// If it could not be recorded: a later call may then be answered once more with the same answer.
-    pub async fn confirm(self) -> Result<(), EngineError> {
+    pub async fn confirm(self, doubt: Duration) -> Result<(), EngineError> {
         if self.generation == 0 {
             return Ok(());
         }
-        let confirming = tokio::spawn(self.record());
+        let confirming = tokio::spawn(self.record(doubt));
         match confirming.await {
             Ok(recorded) => Ok(recorded?),
             Err(ended) => Err(LedgerError::Unavailable(format!("the recording task ended: {ended}")).into()),
         }
     }
 
-    async fn record(self) -> Result<(), LedgerError> {
+    async fn record(self, doubt: Duration) -> Result<(), LedgerError> {
         let Delivery { engine, key, generation, policy, hold } = self;
         let inner = engine.inner;
         let subject = Subject {
@@ -83,8 +75,9 @@ impl Delivery {
             timeout: Duration::ZERO,
         };
         let mut drive = Drive::new(inner.clone(), Arc::new(subject), None);
-        drive.perform(What::Delivered { generation }).await?;
-        inner.tell(&key, || Happened::Delivered { generation });
+        let from = inner.options.clock.now().after(u64::try_from(doubt.as_millis()).unwrap_or(u64::MAX));
+        drive.perform(What::Delivered { generation, from }).await?;
+        inner.tell(&key, || Happened::Delivered { generation, from });
         drop(hold);
         Ok(())
     }

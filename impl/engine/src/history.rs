@@ -157,6 +157,8 @@ pub enum Happened {
     Delivered {
         /// Which operation under the key.
         generation: u32,
+        /// From when on that counts; later than `at` if the caller may have given up.
+        from: Time,
     },
     /// What an earlier process left was taken up.
     Recovered {

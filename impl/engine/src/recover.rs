@@ -178,7 +178,7 @@ impl Engine {
         let verdict = match decided_as {
             DecidedAs::Succeeded => Verdict::Succeeded(drive.bodies.keep(body.unwrap_or_default())),
             DecidedAs::Failed => Verdict::Failed(body.map(|body| drive.bodies.keep(body))),
-            DecidedAs::Abandoned => Verdict::Abandoned,
+            DecidedAs::Abandoned => Verdict::Abandoned(None),
         };
         drive.note = note.clone();
         drive.view = None;

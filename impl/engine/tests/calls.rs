@@ -184,17 +184,19 @@ async fn repeats_are_new_wishes_after_a_delivery_and_replays_before_it() {
     let waits = spawn_call(&world.engine, operation(policy), &tool);
     tokio::time::sleep(SECOND).await;
     assert!(!waits.is_finished(), "a call must wait while an answer of its key is being delivered");
-    delivery.confirm().await.unwrap();
+    delivery.confirm(Duration::ZERO).await.unwrap();
     let second = waits.await.unwrap().unwrap();
     assert_eq!(second.answer, done("ok", false));
     assert!(second.generation > first.generation);
     assert_eq!(tool.sends(), 2);
 
-    // In doubt: others go on and get a replay; confirmed later, it ends the operation.
-    let mut doubtful = world.engine.delivering(&second, policy).await;
-    doubtful.let_others_go_on();
+    // In doubt, a repeat is a replay, and shows that the answer had not arrived. Unasked for, it ends the operation.
+    world.engine.delivering(&second, policy).await.confirm(10 * SECOND).await.unwrap();
     assert_eq!(ask().await.unwrap().answer, done("ok", true));
-    doubtful.confirm().await.unwrap();
+    tokio::time::sleep(11 * SECOND).await;
+    assert_eq!(ask().await.unwrap().answer, done("ok", true));
+    world.engine.delivering(&second, policy).await.confirm(10 * SECOND).await.unwrap();
+    tokio::time::sleep(11 * SECOND).await;
     assert!(ask().await.unwrap().generation > second.generation);
 }
 
@@ -204,12 +206,10 @@ async fn a_late_confirmation_does_not_end_a_later_operation() {
     let tool = Script::new([Play::NoEffect(SECOND, not_run("no"))]);
     let policy = ends(ToolKind::Opaque, Ends::OnDelivery);
     let failed = world.engine.call(operation(policy), tool.clone()).await.unwrap();
-    let mut delivery = world.engine.delivering(&failed, policy).await;
-    delivery.let_others_go_on();
     let second = world.engine.call(operation(policy), tool.clone()).await.unwrap();
     assert_eq!(second.answer, done("ok", false));
     assert!(second.generation > failed.generation);
-    delivery.confirm().await.unwrap();
+    world.engine.delivering(&failed, policy).await.confirm(Duration::ZERO).await.unwrap();
     assert_eq!(world.engine.call(operation(policy), tool.clone()).await.unwrap().answer, done("ok", true));
 }
 
@@ -221,7 +221,7 @@ async fn a_delivered_error_ends_the_operation_of_a_tool_whose_repeats_are_new() 
     let first = world.engine.call(operation(policy), tool.clone()).await.unwrap();
     assert_eq!(first.answer, Answer::Unknown { error: Some("isError".into()), replayed: false });
     assert_eq!(world.alerts.count(), 0);
-    world.engine.delivering(&first, policy).await.confirm().await.unwrap();
+    world.engine.delivering(&first, policy).await.confirm(Duration::ZERO).await.unwrap();
     assert_eq!(world.engine.call(operation(policy), tool.clone()).await.unwrap().answer, done("ok", false));
 }
 

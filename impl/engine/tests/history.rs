@@ -50,7 +50,7 @@ async fn a_call_is_told_from_its_question_to_its_delivery() {
     second.await.unwrap().unwrap();
     world.engine.idle().await;
     let third = world.engine.call(operation(policy), tool.clone()).await.unwrap();
-    world.engine.delivering(&third, policy).await.confirm().await.unwrap();
+    world.engine.delivering(&third, policy).await.confirm(std::time::Duration::ZERO).await.unwrap();
 
     history.flush();
     let lines = read(&path);

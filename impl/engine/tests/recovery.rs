@@ -161,7 +161,7 @@ async fn a_call_that_waited_for_an_operation_begins_no_other() {
     world.until("dispatched").await;
     let waits = spawn_call(&world.engine, operation(policy), &tool);
     let first = first.await.unwrap().unwrap();
-    other.delivering(&first, policy).await.confirm().await.unwrap();
+    other.delivering(&first, policy).await.confirm(std::time::Duration::ZERO).await.unwrap();
     assert_eq!(waits.await.unwrap().unwrap().answer, done("first", true));
     assert_eq!(tool.sends(), 1);
 }
@@ -177,9 +177,9 @@ async fn a_call_whose_operation_is_over_and_followed_by_another_is_not_sent_for(
     let waits = spawn_call(&world.engine, operation(policy), &tool);
     // All of this comes before the waiting process has had a look.
     let first = first.await.unwrap().unwrap();
-    other.delivering(&first, policy).await.confirm().await.unwrap();
+    other.delivering(&first, policy).await.confirm(std::time::Duration::ZERO).await.unwrap();
     let second = other.call(operation(policy), tool.clone()).await.unwrap();
-    other.delivering(&second, policy).await.confirm().await.unwrap();
+    other.delivering(&second, policy).await.confirm(std::time::Duration::ZERO).await.unwrap();
     assert_eq!(waits.await.unwrap().unwrap().answer, Answer::Expired);
     assert_eq!(tool.sends(), 2);
 }

@@ -45,10 +45,8 @@ pub struct ChargeServerOptions {
 /// MCP connection, [`ExampleError::Task`] if the server's task ends abnormally. A client that leaves before it says
 /// anything is no error.
 pub async fn run(options: ChargeServerOptions) -> Result<(), ExampleError> {
-    let effects = Effects::open(&options.effects).map_err(|source| ExampleError::Effects {
-        path: options.effects.clone(),
-        source,
-    })?;
+    let effects = Effects::open(&options.effects)
+        .map_err(|source| ExampleError::Effects { path: options.effects.clone(), source })?;
     let running = match (Shop { effects, options }).serve(stdio()).await {
         Ok(running) => running,
         Err(ServerInitializeError::ConnectionClosed(_)) => return Ok(()),
@@ -84,12 +82,7 @@ struct Shop {
 impl Shop {
     #[tool(
         description = "Charge a customer",
-        annotations(
-            read_only_hint = false,
-            destructive_hint = true,
-            idempotent_hint = false,
-            open_world_hint = false
-        )
+        annotations(read_only_hint = false, destructive_hint = true, idempotent_hint = false, open_world_hint = false)
     )]
     async fn charge(
         &self,
@@ -111,9 +104,7 @@ impl Shop {
         let line = match line {
             Ok(line) => line,
             Err(error) => {
-                return Ok(failure(format!(
-                    "the charge may not have been recorded: {error}"
-                )));
+                return Ok(failure(format!("the charge may not have been recorded: {error}")));
             }
         };
         if usize::try_from(self.options.delay_first).is_ok_and(|late| line <= late) {
@@ -131,12 +122,10 @@ impl Shop {
         Parameters(Balance { customer }): Parameters<Balance>,
     ) -> Result<CallToolResult, ErrorData> {
         check_customer(&customer)?;
-        Ok(
-            match self.on_file(move |effects| effects.count(&customer)).await {
-                Ok(count) => CallToolResult::success(vec![ContentBlock::text(count.to_string())]),
-                Err(error) => failure(format!("cannot read the charges: {error}")),
-            },
-        )
+        Ok(match self.on_file(move |effects| effects.count(&customer)).await {
+            Ok(count) => CallToolResult::success(vec![ContentBlock::text(count.to_string())]),
+            Err(error) => failure(format!("cannot read the charges: {error}")),
+        })
     }
 
     /// Runs blocking file access where it does not hold up other calls.
@@ -145,9 +134,7 @@ impl Shop {
         access: impl FnOnce(Effects) -> io::Result<T> + Send + 'static,
     ) -> io::Result<T> {
         let effects = self.effects.clone();
-        tokio::task::spawn_blocking(move || access(effects))
-            .await
-            .map_err(io::Error::other)?
+        tokio::task::spawn_blocking(move || access(effects)).await.map_err(io::Error::other)?
     }
 }
 
@@ -162,10 +149,7 @@ fn check_customer(customer: &str) -> Result<(), ErrorData> {
     if is_customer(customer) {
         Ok(())
     } else {
-        Err(ErrorData::invalid_params(
-            "customer must be one word without white space",
-            None,
-        ))
+        Err(ErrorData::invalid_params("customer must be one word without white space", None))
     }
 }
 
@@ -182,27 +166,11 @@ mod tests {
         let charge = Shop::charge_tool_attr();
         let hints = charge.annotations.unwrap();
         assert_eq!(
-            (
-                hints.read_only_hint,
-                hints.destructive_hint,
-                hints.idempotent_hint
-            ),
+            (hints.read_only_hint, hints.destructive_hint, hints.idempotent_hint),
             (Some(false), Some(true), Some(false))
         );
-        assert_eq!(
-            charge.input_schema["properties"]["cents"]["type"],
-            "integer"
-        );
-        assert_eq!(
-            charge.input_schema["required"],
-            serde_json::json!(["customer", "cents"])
-        );
-        assert_eq!(
-            Shop::balance_tool_attr()
-                .annotations
-                .unwrap()
-                .read_only_hint,
-            Some(true)
-        );
+        assert_eq!(charge.input_schema["properties"]["cents"]["type"], "integer");
+        assert_eq!(charge.input_schema["required"], serde_json::json!(["customer", "cents"]));
+        assert_eq!(Shop::balance_tool_attr().annotations.unwrap().read_only_hint, Some(true));
     }
 }

@@ -18,19 +18,13 @@ pub(crate) struct Effects {
 impl Effects {
     /// Creates the file if there is none.
     pub(crate) fn open(path: &Path) -> io::Result<Self> {
-        let effects = Self {
-            path: path.to_owned(),
-        };
+        let effects = Self { path: path.to_owned() };
         effects.file()?;
         Ok(effects)
     }
 
     fn file(&self) -> io::Result<File> {
-        OpenOptions::new()
-            .read(true)
-            .append(true)
-            .create(true)
-            .open(&self.path)
+        OpenOptions::new().read(true).append(true).create(true).open(&self.path)
     }
 
     /// Appends a charge durably and returns its line number, counted from 1.
@@ -55,10 +49,7 @@ impl Effects {
         file.lock_shared()?;
         file.read_to_end(&mut bytes)?;
         let text = String::from_utf8_lossy(&bytes);
-        Ok(text
-            .lines()
-            .filter(|line| line.split(' ').nth(1) == Some(customer))
-            .count())
+        Ok(text.lines().filter(|line| line.split(' ').nth(1) == Some(customer)).count())
     }
 }
 
@@ -94,13 +85,8 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let effects = Effects::open(&dir.path().join("effects")).unwrap();
         let mut numbers: Vec<usize> = std::thread::scope(|scope| {
-            let threads: Vec<_> = (0..8)
-                .map(|_| scope.spawn(|| effects.append("alice", 1).unwrap()))
-                .collect();
-            threads
-                .into_iter()
-                .map(|thread| thread.join().unwrap())
-                .collect()
+            let threads: Vec<_> = (0..8).map(|_| scope.spawn(|| effects.append("alice", 1).unwrap())).collect();
+            threads.into_iter().map(|thread| thread.join().unwrap()).collect()
         });
         numbers.sort_unstable();
         assert_eq!(numbers, (1..=8).collect::<Vec<_>>());

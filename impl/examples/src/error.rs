@@ -27,14 +27,10 @@ pub enum ExampleError {
     #[error("no MCP connection on standard input: {0}; let an MCP client start this server")]
     Handshake(#[source] Box<ServerInitializeError>),
     /// The client was given no command to start a server with.
-    #[error(
-        "no server command; give one after `--`, for example `-- charge_server --effects effects.txt`"
-    )]
+    #[error("no server command; give one after `--`, for example `-- charge_server --effects effects.txt`")]
     NoCommand,
     /// The client could not start the server's process.
-    #[error(
-        "cannot start the server `{command}`: {source}; check that the program exists and is executable"
-    )]
+    #[error("cannot start the server `{command}`: {source}; check that the program exists and is executable")]
     Spawn {
         /// The command with its arguments, separated by blanks.
         command: String,

@@ -16,15 +16,7 @@ impl ClientReport {
     /// Whether the last attempt got a result that is not an error result.
     #[must_use]
     pub fn succeeded(&self) -> bool {
-        self.attempts.last().is_some_and(|attempt| {
-            matches!(
-                attempt.outcome,
-                Outcome::Result {
-                    is_error: false,
-                    ..
-                }
-            )
-        })
+        self.attempts.last().is_some_and(|attempt| matches!(attempt.outcome, Outcome::Result { is_error: false, .. }))
     }
 }
 
@@ -99,16 +91,8 @@ impl fmt::Display for Outcome {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Result { text, .. } if text.is_empty() => f.write_str("a result without text"),
-            Self::Result {
-                is_error: false,
-                text,
-                ..
-            } => write!(f, "{}", OneLine(text)),
-            Self::Result {
-                is_error: true,
-                text,
-                ..
-            } => write!(f, "error result: {}", OneLine(text)),
+            Self::Result { is_error: false, text, .. } => write!(f, "{}", OneLine(text)),
+            Self::Result { is_error: true, text, .. } => write!(f, "error result: {}", OneLine(text)),
             Self::Error { code, message, .. } => write!(f, "error {code}: {}", OneLine(message)),
             Self::TimedOut { after_ms } => write!(f, "timed out after {after_ms} ms"),
             Self::ConnectionLost { reason } => write!(f, "connection lost: {}", OneLine(reason)),
@@ -144,39 +128,14 @@ mod tests {
 
     #[test]
     fn an_attempt_is_one_line_for_people() {
-        let result = |is_error, text: &str| Outcome::Result {
-            is_error,
-            text: text.into(),
-            meta: None,
-        };
+        let result = |is_error, text: &str| Outcome::Result { is_error, text: text.into(), meta: None };
         for (outcome, line) in [
-            (
-                result(false, "charged alice 4200"),
-                "attempt 2: charged alice 4200",
-            ),
-            (
-                result(true, "no\n\u{1b}[31mmoney"),
-                "attempt 2: error result: no  [31mmoney",
-            ),
+            (result(false, "charged alice 4200"), "attempt 2: charged alice 4200"),
+            (result(true, "no\n\u{1b}[31mmoney"), "attempt 2: error result: no  [31mmoney"),
             (result(false, ""), "attempt 2: a result without text"),
-            (
-                Outcome::TimedOut { after_ms: 600 },
-                "attempt 2: timed out after 600 ms",
-            ),
-            (
-                Outcome::ConnectionLost {
-                    reason: "gone".into(),
-                },
-                "attempt 2: connection lost: gone",
-            ),
-            (
-                Outcome::Error {
-                    code: -32602,
-                    message: "no".into(),
-                    data: None,
-                },
-                "attempt 2: error -32602: no",
-            ),
+            (Outcome::TimedOut { after_ms: 600 }, "attempt 2: timed out after 600 ms"),
+            (Outcome::ConnectionLost { reason: "gone".into() }, "attempt 2: connection lost: gone"),
+            (Outcome::Error { code: -32602, message: "no".into(), data: None }, "attempt 2: error -32602: no"),
         ] {
             assert_eq!(attempt(outcome).to_string(), line);
         }
@@ -197,10 +156,7 @@ mod tests {
             value,
             json!({"attempts": [{"number": 2, "outcome": "result", "is_error": true, "text": "x", "_meta": meta}]})
         );
-        assert_eq!(
-            serde_json::from_value::<ClientReport>(value).unwrap(),
-            report
-        );
+        assert_eq!(serde_json::from_value::<ClientReport>(value).unwrap(), report);
         assert!(!report.succeeded());
     }
 }

@@ -11,8 +11,8 @@ use std::{
 use rmcp::{
     ServiceError, ServiceExt,
     model::{
-        CallToolRequest, CallToolRequestParams, CallToolResult, ClientConfig, ClientRequest,
-        Implementation, JsonObject, ServerResult,
+        CallToolRequest, CallToolRequestParams, CallToolResult, ClientConfig, ClientRequest, Implementation,
+        JsonObject, ServerResult,
     },
     service::{PeerRequestOptions, QuitReason, RoleClient, RunningService},
     transport::TokioChildProcess,
@@ -55,9 +55,7 @@ pub async fn run(options: RetryingClientOptions) -> Result<ClientReport, Example
     run_observed(options, |attempt| {
         let mut stdout = io::stdout().lock();
         // Not `println!`, which panics when the reader has gone.
-        writeln!(stdout, "{attempt}")
-            .and_then(|()| stdout.flush())
-            .map_err(ExampleError::Output)
+        writeln!(stdout, "{attempt}").and_then(|()| stdout.flush()).map_err(ExampleError::Output)
     })
     .await
 }
@@ -71,10 +69,7 @@ pub async fn run_observed(
     options: RetryingClientOptions,
     observe: impl FnMut(&Attempt) -> Result<(), ExampleError>,
 ) -> Result<ClientReport, ExampleError> {
-    let mut link = Link {
-        command: options.command.clone(),
-        connection: None,
-    };
+    let mut link = Link { command: options.command.clone(), connection: None };
     let attempts = make_attempts(&options, &mut link, observe).await;
     let closed = link.close().await;
     let attempts = attempts?;
@@ -89,10 +84,7 @@ async fn make_attempts(
 ) -> Result<Vec<Attempt>, ExampleError> {
     let mut attempts = Vec::new();
     for number in 1..=u64::from(options.retries) + 1 {
-        let attempt = Attempt {
-            number,
-            outcome: link.charge(options).await?,
-        };
+        let attempt = Attempt { number, outcome: link.charge(options).await? };
         observe(&attempt)?;
         let again = attempt.outcome.is_retried();
         attempts.push(attempt);
@@ -112,11 +104,7 @@ struct Link {
 impl Link {
     /// One attempt, over the existing connection or, if that is gone, over a new one.
     async fn charge(&mut self, options: &RetryingClientOptions) -> Result<Outcome, ExampleError> {
-        if self
-            .connection
-            .as_ref()
-            .is_some_and(|connection| connection.is_transport_closed())
-        {
+        if self.connection.as_ref().is_some_and(|connection| connection.is_transport_closed()) {
             self.close().await?;
         }
         let connection = match self.connection.take() {
@@ -146,9 +134,7 @@ impl Link {
     }
 
     /// Starts the server. The inner error says why there is a process but no connection.
-    async fn connect(
-        &self,
-    ) -> Result<Result<RunningService<RoleClient, ClientConfig>, String>, ExampleError> {
+    async fn connect(&self) -> Result<Result<RunningService<RoleClient, ClientConfig>, String>, ExampleError> {
         let (program, arguments) = self.command.split_first().ok_or(ExampleError::NoCommand)?;
         let mut command = Command::new(program);
         // An abandoned handshake drops the child without the orderly shutdown.
@@ -156,24 +142,14 @@ impl Link {
         let (transport, _) = TokioChildProcess::builder(command)
             .stderr(Stdio::inherit())
             .spawn()
-            .map_err(|source| ExampleError::Spawn {
-                command: self.command.join(" "),
-                source,
-            })?;
-        let info = ClientConfig::new(
-            Default::default(),
-            Implementation::new("retrying-client", env!("CARGO_PKG_VERSION")),
-        );
-        Ok(
-            match tokio::time::timeout(HANDSHAKE_TIMEOUT, info.serve(transport)).await {
-                Ok(Ok(connection)) => Ok(connection),
-                Ok(Err(error)) => Err(error.to_string()),
-                Err(_) => Err(format!(
-                    "the server did not answer `initialize` within {} s",
-                    HANDSHAKE_TIMEOUT.as_secs()
-                )),
-            },
-        )
+            .map_err(|source| ExampleError::Spawn { command: self.command.join(" "), source })?;
+        let info =
+            ClientConfig::new(Default::default(), Implementation::new("retrying-client", env!("CARGO_PKG_VERSION")));
+        Ok(match tokio::time::timeout(HANDSHAKE_TIMEOUT, info.serve(transport)).await {
+            Ok(Ok(connection)) => Ok(connection),
+            Ok(Err(error)) => Err(error.to_string()),
+            Err(_) => Err(format!("the server did not answer `initialize` within {} s", HANDSHAKE_TIMEOUT.as_secs())),
+        })
     }
 
     /// Closes the server's standard input and waits for its process; one that does not leave is terminated.
@@ -191,35 +167,23 @@ impl Link {
 fn outcome(answer: Result<ServerResult, ServiceError>) -> Outcome {
     match answer {
         Ok(ServerResult::CallToolResult(result)) => result_outcome(result),
-        Ok(_) => Outcome::Unusable {
-            reason: "not a tool result".to_owned(),
-        },
-        Err(ServiceError::Timeout { timeout }) => Outcome::TimedOut {
-            after_ms: u64::try_from(timeout.as_millis()).unwrap_or(u64::MAX),
-        },
-        Err(ServiceError::McpError(error)) => Outcome::Error {
-            code: error.code.0,
-            message: error.message.into_owned(),
-            data: error.data,
-        },
-        Err(error @ (ServiceError::TransportSend(_) | ServiceError::TransportClosed)) => {
-            Outcome::ConnectionLost {
-                reason: error.to_string(),
-            }
+        Ok(_) => Outcome::Unusable { reason: "not a tool result".to_owned() },
+        Err(ServiceError::Timeout { timeout }) => {
+            Outcome::TimedOut { after_ms: u64::try_from(timeout.as_millis()).unwrap_or(u64::MAX) }
         }
-        Err(error) => Outcome::Unusable {
-            reason: error.to_string(),
-        },
+        Err(ServiceError::McpError(error)) => {
+            Outcome::Error { code: error.code.0, message: error.message.into_owned(), data: error.data }
+        }
+        Err(error @ (ServiceError::TransportSend(_) | ServiceError::TransportClosed)) => {
+            Outcome::ConnectionLost { reason: error.to_string() }
+        }
+        Err(error) => Outcome::Unusable { reason: error.to_string() },
     }
 }
 
 fn result_outcome(result: CallToolResult) -> Outcome {
-    let texts: Vec<&str> = result
-        .content
-        .iter()
-        .filter_map(|block| block.as_text())
-        .map(|text| text.text.as_str())
-        .collect();
+    let texts: Vec<&str> =
+        result.content.iter().filter_map(|block| block.as_text()).map(|text| text.text.as_str()).collect();
     Outcome::Result {
         is_error: result.is_error == Some(true),
         text: texts.join("\n"),

@@ -3,19 +3,20 @@
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use bytes::Bytes;
-use settled::protocol::{Ends, Key, Policy};
-use settled::{Answer, Answered, Delivery, Operation};
+use settled::protocol::{Ends, Policy};
+use settled::{Answer, Answered, Operation};
 use tokio::sync::{OwnedSemaphorePermit, watch};
-use tokio::time::{Instant, sleep};
+use tokio::time::Instant;
 
 use crate::answer::{Asker, INVALID_PARAMS, error_line};
 use crate::frame::IdKey;
 use crate::guard::{Decision, Terms, decide};
 use crate::keys::{Origin, derive};
 use crate::relay::Proxy;
-use crate::server::{Note, TRANSPORT_ERROR, raised};
+use crate::server::{Note, TRANSPORT_ERROR};
 use crate::splice;
 use crate::tool::McpTool;
 
@@ -63,44 +64,15 @@ impl Calls {
     }
 }
 
-/// Slow answers that may have come too late: whether their keys were asked for again since.
-#[derive(Default)]
-pub(crate) struct Doubts {
-    by_key: Mutex<HashMap<Key, Vec<Arc<AtomicBool>>>>,
-}
-
-impl Doubts {
-    fn open(&self, key: &Key) -> Arc<AtomicBool> {
-        let again = Arc::new(AtomicBool::new(false));
-        self.by_key.lock().unwrap_or_else(PoisonError::into_inner).entry(key.clone()).or_default().push(again.clone());
-        again
-    }
-
-    fn close(&self, key: &Key, again: &Arc<AtomicBool>) {
-        let mut by_key = self.by_key.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(open) = by_key.get_mut(key) {
-            open.retain(|own| !Arc::ptr_eq(own, again));
-            if open.is_empty() {
-                by_key.remove(key);
-            }
-        }
-    }
-
-    fn asked(&self, key: &Key) {
-        let by_key = self.by_key.lock().unwrap_or_else(PoisonError::into_inner);
-        by_key.get(key).into_iter().flatten().for_each(|again| again.store(true, Ordering::Release));
-    }
-}
-
 impl Proxy {
-    /// A call that can't simply be passed on: decides as soon as the tools are known. `permit` is held until it is
+    /// A call that can't simply be passed on: decides as soon as the tools are known. The permit is held until it is
     /// answered.
     pub(crate) async fn call(
         self: Arc<Self>,
         call: Call,
         known: Option<Terms>,
         cancelled: Arc<AtomicBool>,
-        permit: OwnedSemaphorePermit,
+        _permit: OwnedSemaphorePermit,
     ) {
         let terms = match known {
             Some(terms) => Some(terms),
@@ -113,7 +85,7 @@ impl Proxy {
             }
         };
         match terms {
-            Some(terms) => self.guarded(&call, terms, &cancelled, permit).await,
+            Some(terms) => self.guarded(&call, terms, &cancelled).await,
             // From here on a cancel is the server's business.
             None => {
                 self.calls.close(&call.id, &cancelled);
@@ -133,7 +105,7 @@ impl Proxy {
         }
     }
 
-    async fn guarded(&self, call: &Call, terms: Terms, cancelled: &Arc<AtomicBool>, permit: OwnedSemaphorePermit) {
+    async fn guarded(&self, call: &Call, terms: Terms, cancelled: &Arc<AtomicBool>) {
         let found = match derive(&self.scope, &call.tool, &call.params, terms.fields.as_deref()) {
             Ok(found) => found,
             Err(problem) => {
@@ -150,7 +122,6 @@ impl Proxy {
             policy,
             timeout: terms.timeout,
         };
-        self.doubts.asked(&found.key);
         let tool = Arc::new(self.tool(terms.pass_key_as));
         let answered = match self.engine.call(operation, tool).await {
             Ok(answered) => answered,
@@ -167,7 +138,7 @@ impl Proxy {
             task: splice::get(&call.params, "task").is_some(),
             ledger: self.config.ledger.clone(),
         };
-        self.tell(call, &asker, &answered, policy, cancelled, permit).await;
+        self.tell(call, &asker, &answered, policy, cancelled).await;
     }
 
     async fn refuse(&self, call: &Call, code: i64, text: &str, cancelled: &AtomicBool) {
@@ -177,15 +148,7 @@ impl Proxy {
     }
 
     /// Gives the answer, and records that it arrived if that ends the operation.
-    async fn tell(
-        &self,
-        call: &Call,
-        asker: &Asker,
-        answered: &Answered,
-        policy: Policy,
-        cancelled: &Arc<AtomicBool>,
-        permit: OwnedSemaphorePermit,
-    ) {
+    async fn tell(&self, call: &Call, asker: &Asker, answered: &Answered, policy: Policy, cancelled: &Arc<AtomicBool>) {
         let ends = policy.repeat.ends == Ends::OnDelivery
             && matches!(
                 answered.answer,
@@ -199,7 +162,7 @@ impl Proxy {
             self.client.send(line).await;
             return;
         }
-        let mut delivery = self.engine.delivering(answered, policy).await;
+        let delivery = self.engine.delivering(answered, policy).await;
         if cancelled.load(Ordering::Acquire) {
             return;
         }
@@ -207,21 +170,14 @@ impl Proxy {
         if !arrived {
             return;
         }
-        if call.came.elapsed() <= self.config.defaults.slow_answer {
-            return confirm(delivery, answered).await;
-        }
-        // The client may have given up without saying so. Until it has had time to ask again, nothing is confirmed.
-        delivery.let_others_go_on();
-        drop(permit);
-        let again = self.doubts.open(&answered.key);
-        let mut closing = self.closing.clone();
-        let over = tokio::select! {
-            () = sleep(self.config.defaults.retry_doubt) => true,
-            () = raised(&mut closing) => false,
-        };
-        self.doubts.close(&answered.key, &again);
-        if over && !again.load(Ordering::Acquire) && !cancelled.load(Ordering::Acquire) {
-            confirm(delivery, answered).await;
+        // After a slow answer the client may have given up without saying so.
+        let defaults = &self.config.defaults;
+        let slow = call.came.elapsed() > defaults.slow_answer;
+        let doubt = if slow { defaults.retry_doubt } else { Duration::ZERO };
+        if let Err(error) = delivery.confirm(doubt).await {
+            tracing::error!(
+                %error, key = %answered.key, "the delivery of an answer could not be recorded: a repeat will be replayed"
+            );
         }
     }
 
@@ -229,12 +185,6 @@ impl Proxy {
     pub(crate) fn tool(&self, pass_key_as: Option<String>) -> McpTool {
         let (ready, closing): (watch::Receiver<bool>, _) = (self.ready.subscribe(), self.closing.clone());
         McpTool { server: self.server.clone(), ready, closing, pass_key_as }
-    }
-}
-
-async fn confirm(delivery: Delivery, answered: &Answered) {
-    if let Err(error) = delivery.confirm().await {
-        tracing::error!(%error, key = %answered.key, "the delivery of an answer could not be recorded: a repeat will be replayed");
     }
 }
 

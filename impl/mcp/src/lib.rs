@@ -149,7 +149,6 @@ where
         tools,
         book,
         calls: Default::default(),
-        doubts: Default::default(),
         permits: Arc::new(Semaphore::new(CALLS)),
         ready: watch::Sender::new(false),
         closing: is_closing,

@@ -10,7 +10,7 @@ use tokio::time::Instant;
 
 use crate::answer::error_line;
 use crate::book::{Book, Goes, ToWhom};
-use crate::call::{Call, Calls, Doubts};
+use crate::call::{Call, Calls};
 use crate::config::Config;
 use crate::frame::{Frame, cancelled_id, parse, parse_valid};
 use crate::guard::{Decision, Terms, decide, decide_by_configuration};
@@ -33,7 +33,6 @@ pub(crate) struct Proxy {
     pub(crate) tools: Arc<Tools>,
     pub(crate) book: Arc<Book>,
     pub(crate) calls: Calls,
-    pub(crate) doubts: Doubts,
     pub(crate) permits: Arc<Semaphore>,
     /// The server takes calls.
     pub(crate) ready: watch::Sender<bool>,

@@ -390,7 +390,7 @@ fn state_text(state: &State<u8>) -> String {
         State::Confirmed { outcome: Outcome::Failed(_), .. } => "confirmed: failed".to_owned(),
         State::Settled { verdict: Verdict::Succeeded(effect), .. } => format!("settled: succeeded (effect {effect})"),
         State::Settled { verdict: Verdict::Failed(_), .. } => "settled: failed".to_owned(),
-        State::Settled { verdict: Verdict::Abandoned, .. } => "settled: abandoned".to_owned(),
+        State::Settled { verdict: Verdict::Abandoned(_), .. } => "settled: abandoned".to_owned(),
     }
 }
 

@@ -91,6 +91,8 @@ pub enum What<H> {
     Delivered {
         /// Which operation under the key it was the answer of.
         generation: u32,
+        /// From when on it counts: later than now, if the caller may have given up before.
+        from: Time,
     },
     /// Retention: forget the record if its time is over.
     Expire,

@@ -144,7 +144,11 @@ impl Policy {
             || match self.repeat.ends {
                 Ends::WithWindow => false,
                 Ends::OnFailure => !matches!(verdict, Verdict::Succeeded(_)),
-                Ends::OnDelivery => delivered || !matches!(verdict, Verdict::Succeeded(_)),
+                Ends::OnDelivery => match (verdict, delivered) {
+                    (Verdict::Failed(_), _) | (Verdict::Abandoned(_), None) => true,
+                    (Verdict::Succeeded(_), None) => false,
+                    (Verdict::Succeeded(_) | Verdict::Abandoned(_), Some(from)) => now >= from,
+                },
             }
     }
 }

@@ -161,9 +161,9 @@ pub enum Verdict<H> {
     Succeeded(H),
     /// It did not happen and never will.
     Failed(Option<H>),
-    /// Given up: by cancellation before it was sent, by a person, or because its error was delivered to a caller whose
+    /// Given up, with the error that had left it open, if it was an error: by cancellation before it was sent, by a person, or because its error was delivered to a caller whose
     /// repeats are new wishes. Nothing is claimed about an effect, unless it was never sent.
-    Abandoned,
+    Abandoned(Option<H>),
 }
 
 impl<H> From<Outcome<H>> for Verdict<H> {
@@ -216,8 +216,9 @@ pub enum State<H> {
         sent: Option<Sent>,
         /// When it was settled.
         at: Time,
-        /// Whether the answer is known to have reached a caller.
-        delivered: bool,
+        /// From when on the answer counts as having reached a caller; that may lie ahead, while a caller may still have
+        /// given up without saying so. `None`: it is not known to have reached anyone.
+        delivered: Option<Time>,
     },
 }
 

@@ -2,7 +2,7 @@
 
 use crate::action::{Action, Actions, Answer, Dispatch, Refusal, Store, Wait};
 use crate::event::{ErrorClass, Event, Loss, Observation, Reply, SealScope, Start, What};
-use crate::policy::{Policy, ToolKind};
+use crate::policy::{Ends, Policy, ToolKind};
 use crate::record::{Attempt, AttemptId, Cause, Handle, Outcome, Record, Sent, State, Time, Verdict, Version};
 
 /// What a step leads to.
@@ -50,6 +50,14 @@ impl Policy {
             (State::Escalated { cause, .. }, What::Call { .. }) => r.stay([Action::Answer(unknown(cause))]),
             (State::Confirmed { outcome, .. }, What::Call { .. }) => {
                 r.stay([Action::Answer(answer(outcome.into(), None, true))])
+            }
+            // Asked for again while its delivery is in doubt: so it has not arrived.
+            (
+                State::Settled { verdict: verdict @ Verdict::Succeeded(_), sent, at, delivered: Some(_) },
+                What::Call { .. },
+            ) if self.repeat.ends == Ends::OnDelivery => {
+                let state = State::Settled { verdict, sent, at, delivered: None };
+                r.store(state, Actions::of([Action::Answer(answer(verdict, sent, true))]))
             }
             (State::Settled { verdict, sent, .. }, What::Call { .. }) => {
                 r.stay([Action::Answer(answer(verdict, sent, true))])
@@ -152,21 +160,21 @@ impl Policy {
                 }
             }
             (_, What::Decide { .. }) => r.stay([Action::Refuse(Refusal::NotUnknown)]),
-            (State::Created, What::Cancel) => r.settle(Verdict::Abandoned, None),
+            (State::Created, What::Cancel) => r.settle(Verdict::Abandoned(None), None),
 
             // Delivery and retention.
-            (State::Settled { verdict, sent, at, delivered: false }, What::Delivered { generation })
-                if generation == record.generation =>
+            (State::Settled { verdict, sent, at, delivered }, What::Delivered { generation, from })
+                if generation == record.generation && delivered.is_none_or(|before| from < before) =>
             {
-                r.store(State::Settled { verdict, sent, at, delivered: true }, Actions::new())
+                r.store(State::Settled { verdict, sent, at, delivered: Some(from) }, Actions::new())
             }
-            (State::Unknown { sent, cause, .. } | State::Escalated { sent, cause }, What::Delivered { generation })
-                if generation == record.generation && self.ends_with_delivered(&cause) =>
-            {
-                r.store(
-                    State::Settled { verdict: Verdict::Abandoned, sent: Some(sent), at: event.now, delivered: true },
-                    Actions::new(),
-                )
+            (
+                State::Unknown { sent, cause, .. } | State::Escalated { sent, cause },
+                What::Delivered { generation, from },
+            ) if generation == record.generation && self.ends_with_delivered(&cause) => {
+                let verdict = Verdict::Abandoned(error_of(cause));
+                let state = State::Settled { verdict, sent: Some(sent), at: event.now, delivered: Some(from) };
+                r.store(state, Actions::new())
             }
             (State::Settled { at, .. }, What::Expire)
                 if self.repeat.window.is_some_and(|window| event.now.since(at) > window) =>
@@ -319,7 +327,7 @@ impl<H: Handle> Moving<'_, H> {
     }
 
     fn settle(&self, verdict: Verdict<H>, sent: Option<Sent>) -> Step<H> {
-        let state = State::Settled { verdict, sent, at: self.event.now, delivered: false };
+        let state = State::Settled { verdict, sent, at: self.event.now, delivered: None };
         self.store(state, Actions::of([Action::Answer(answer(verdict, sent, false))]))
     }
 
@@ -417,7 +425,7 @@ fn answer<H>(verdict: Verdict<H>, sent: Option<Sent>, replayed: bool) -> Answer<
     match verdict {
         Verdict::Succeeded(result) => Answer::Done { result, replayed },
         Verdict::Failed(error) => Answer::Failed { error, replayed },
-        Verdict::Abandoned if sent.is_none() => Answer::Failed { error: None, replayed },
-        Verdict::Abandoned => Answer::Unknown { error: None },
+        Verdict::Abandoned(_) if sent.is_none() => Answer::Failed { error: None, replayed },
+        Verdict::Abandoned(error) => Answer::Unknown { error },
     }
 }

@@ -45,7 +45,7 @@ fn whats() -> impl Strategy<Value = (What<u8>, Option<(u32, u32)>)> {
         Just(Observation::Sealed(SealScope::Operation)),
         Just(Observation::Unclear),
     ];
-    let verdict = prop_oneof![Just(Verdict::Succeeded(7)), Just(Verdict::Failed(None)), Just(Verdict::Abandoned)];
+    let verdict = prop_oneof![Just(Verdict::Succeeded(7)), Just(Verdict::Failed(None)), Just(Verdict::Abandoned(None))];
     let any_attempt = AttemptId { generation: 1, attempt: Attempt::FIRST };
     prop_oneof![
         4 => (0u8..2, any::<bool>()).prop_map(|(fingerprint, now)| {
@@ -66,7 +66,9 @@ fn whats() -> impl Strategy<Value = (What<u8>, Option<(u32, u32)>)> {
         1 => Just((What::Alerted, None)),
         1 => (verdict, any::<bool>()).prop_map(|(verdict, quiet)| (What::Decide { verdict, quiet }, None)),
         1 => Just((What::Cancel, None)),
-        1 => (1u32..3).prop_map(|generation| (What::Delivered { generation }, None)),
+        1 => (1u32..3, 0u64..200).prop_map(|(generation, from)| {
+            (What::Delivered { generation, from: Time(from) }, None)
+        }),
         1 => Just((What::Expire, None)),
     ]
 }
@@ -208,6 +210,33 @@ proptest! {
     }
 }
 
+/// A slow answer may have come too late for its caller: repeats are replays until the doubt is over, or an answer arrives
+/// in time.
+#[test]
+fn a_delivery_in_doubt_counts_later() {
+    let policy = Policy { repeat: Repeat { ends: Ends::OnDelivery, window: None }, ..Policy::new(ToolKind::Opaque) };
+    let at = |now: u64, what| Event { now: Time(now), by: Epoch(1), draw: 0, what };
+    let call = What::Call { fingerprint: 1u8, start: Start::Now };
+    for reply in [Reply::Result(7), Reply::Error(ErrorClass::Unproven, 7)] {
+        let first = policy.step(None, &at(100, call)).record.unwrap();
+        let of = first.attempt_id().unwrap();
+        let answered = policy.step(Some(&first), &at(200, What::Reply { of, reply })).record.unwrap();
+        let doubted = What::Delivered { generation: of.generation, from: Time(300) };
+        let doubted = policy.step(Some(&answered), &at(200, doubted)).record.unwrap();
+        let repeated = policy.step(Some(&doubted), &at(299, call)).record.unwrap();
+        assert_eq!(repeated.generation(), first.generation(), "a repeat in doubt is no new wish");
+        if let Reply::Result(_) = reply {
+            // Its answer may be lost, too: until one arrives, every repeat is a retry.
+            let later = policy.step(Some(&repeated), &at(10_000, call)).record.unwrap();
+            assert_eq!(later.generation(), first.generation());
+        }
+        assert!(policy.step(Some(&doubted), &at(300, call)).record.unwrap().generation() > first.generation());
+        let sooner = What::Delivered { generation: of.generation, from: Time(250) };
+        let sooner = policy.step(Some(&doubted), &at(250, sooner)).record.unwrap();
+        assert!(policy.step(Some(&sooner), &at(250, call)).record.unwrap().generation() > first.generation());
+    }
+}
+
 /// A key that was forgotten and claimed again: nothing that is still on its way from before counts for the new operation.
 #[test]
 fn a_forgotten_key_does_not_begin_its_numbers_again() {
@@ -218,7 +247,9 @@ fn a_forgotten_key_does_not_begin_its_numbers_again() {
     let first = policy.step(None, &at(1_000_000, call)).record.unwrap();
     let of = first.attempt_id().unwrap();
     let mut record = Some(first);
-    for what in [What::Lost { of, how: Loss::TimedOut }, What::Decide { verdict: Verdict::Abandoned, quiet: true }] {
+    for what in
+        [What::Lost { of, how: Loss::TimedOut }, What::Decide { verdict: Verdict::Abandoned(None), quiet: true }]
+    {
         record = policy.step(record.as_ref(), &at(1_000_100, what)).record;
     }
     assert!(policy.step(record.as_ref(), &at(1_100_000, What::Expire)).record.is_none());
@@ -226,7 +257,8 @@ fn a_forgotten_key_does_not_begin_its_numbers_again() {
     assert!(second.version() > record.unwrap().version(), "versions never restart");
     let late = policy.step(Some(&second), &at(1_100_002, What::Reply { of, reply: Reply::Result(7) }));
     assert_eq!(late.record, Some(second), "the old attempt's reply is not the new one's");
-    let delivered = policy.step(Some(&second), &at(1_100_002, What::Delivered { generation: of.generation }));
+    let delivered = policy
+        .step(Some(&second), &at(1_100_002, What::Delivered { generation: of.generation, from: Time(1_100_002) }));
     assert_eq!(delivered.record, Some(second));
 }
 

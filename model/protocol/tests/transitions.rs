@@ -53,16 +53,15 @@ fn states() -> Vec<(String, Option<Record<u8>>)> {
         for (outcome, value) in [("succeeded", json!({ "Succeeded": 5 })), ("failed", json!({ "Failed": 9 }))] {
             let confirmed = json!({ "sent": sent, "outcome": value });
             states.push((format!("confirmed {name}: {outcome}"), json!({ "Confirmed": confirmed })));
-            for delivered in [false, true] {
+            for (mark, delivered) in [("", None), (", delivered", Some(160)), (", delivered in doubt", Some(250))] {
                 let settled = json!({ "verdict": value, "sent": sent, "at": 150, "delivered": delivered });
-                let mark = if delivered { ", delivered" } else { "" };
                 states.push((format!("settled {name}: {outcome}{mark}"), json!({ "Settled": settled })));
             }
         }
-        let abandoned = json!({ "verdict": "Abandoned", "sent": sent, "at": 150, "delivered": false });
+        let abandoned = json!({ "verdict": { "Abandoned": 9 }, "sent": sent, "at": 150, "delivered": null });
         states.push((format!("settled {name}: abandoned"), json!({ "Settled": abandoned })));
     }
-    let abandoned = json!({ "verdict": "Abandoned", "sent": null, "at": 150, "delivered": false });
+    let abandoned = json!({ "verdict": { "Abandoned": null }, "sent": null, "at": 150, "delivered": null });
     states.push(("settled, never sent: abandoned".to_owned(), json!({ "Settled": abandoned })));
 
     let record =
@@ -138,14 +137,15 @@ fn events() -> Vec<(&'static str, What<u8>)> {
         ("person: succeeded", Verdict::Succeeded(6), false),
         ("person: failed", Verdict::Failed(None), false),
         ("person: failed, all quiet", Verdict::Failed(None), true),
-        ("person: abandoned", Verdict::Abandoned, false),
+        ("person: abandoned", Verdict::Abandoned(None), false),
     ] {
         events.push((name, What::Decide { verdict, quiet }));
     }
     events.extend([
         ("cancel", What::Cancel),
-        ("delivered", What::Delivered { generation: 1 }),
-        ("delivered, of another operation", What::Delivered { generation: 2 }),
+        ("delivered", What::Delivered { generation: 1, from: Time(200) }),
+        ("delivered, in doubt", What::Delivered { generation: 1, from: Time(260) }),
+        ("delivered, of another operation", What::Delivered { generation: 2, from: Time(200) }),
         ("expire", What::Expire),
     ]);
     events
@@ -163,7 +163,8 @@ fn state(record: &Record<u8>) -> String {
         State::Escalated { cause, .. } => format!(" ({cause:?})"),
         State::Confirmed { outcome, .. } => format!(": {outcome:?}"),
         State::Settled { verdict, delivered, .. } => {
-            format!(": {verdict:?}{}", if *delivered { ", delivered" } else { "" })
+            let delivered = delivered.map_or(String::new(), |from| format!(", delivered from {from}"));
+            format!(": {verdict:?}{delivered}")
         }
         State::Created | State::Dispatched(_) => String::new(),
     };

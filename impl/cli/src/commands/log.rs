@@ -193,7 +193,7 @@ fn state(record: &Record<Digest>) -> String {
         State::Escalated { cause, .. } => format!("unknown, needs a person: {}", why(cause)),
         State::Settled { verdict: Verdict::Succeeded(_), .. } => "succeeded".to_owned(),
         State::Settled { verdict: Verdict::Failed(_), .. } => "failed: no effect".to_owned(),
-        State::Settled { verdict: Verdict::Abandoned, .. } => "abandoned".to_owned(),
+        State::Settled { verdict: Verdict::Abandoned(_), .. } => "abandoned".to_owned(),
         other => other.name().to_owned(),
     }
 }

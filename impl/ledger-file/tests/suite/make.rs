@@ -15,7 +15,7 @@ pub fn record(version: u64, generation: u32, state: State<Digest>) -> Record<Dig
 }
 
 pub fn settled() -> State<Digest> {
-    State::Settled { verdict: Verdict::Succeeded(Digest::of(b"done")), sent: None, at: Time(9), delivered: false }
+    State::Settled { verdict: Verdict::Succeeded(Digest::of(b"done")), sent: None, at: Time(9), delivered: None }
 }
 
 /// The change that makes version `version` of a key, from the one before.

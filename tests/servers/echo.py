@@ -1,0 +1,102 @@
+"""An MCP server over stdio that writes down the bytes of every line it gets in `HEARD`, and says what it is told to:
+
+say    params: a list of texts, each written as a line as it is
+hex    params: a list of lines in hexadecimal
+fill   params: a number of bytes, for a result that is at least so long
+
+The tools `read` (its answer has the call's own parameters in it) and `wait` (answered only when it is cancelled) are read-only.
+Any other method is unknown. Ids and parameters are repeated as they were written, so a line must have its members in the order
+jsonrpc, id, method, params for that.
+"""
+
+import json
+import os
+import re
+import sys
+
+ID = re.compile(rb'^\s*\{\s*"jsonrpc"\s*:\s*"2\.0"\s*,\s*"id"\s*:\s*(.*?)\s*,\s*"method"\s*:', re.S)
+READ_ONLY = b'"annotations":{"readOnlyHint":true},"inputSchema":{"type":"object","x":1.10}'
+
+waiting = []
+
+
+def write(line):
+    sys.stdout.buffer.write(line + b"\n")
+    sys.stdout.buffer.flush()
+
+
+def result(id, text):
+    write(b'{"jsonrpc":"2.0","id":%s,"result":%s}' % (id, text))
+
+
+def error(id, code, message):
+    write(b'{"jsonrpc":"2.0", "id":%s, "error":{"code":%d,"message":"%s","data":1.0}}' % (id, code, message))
+
+
+def raw_params(line):
+    at = line.find(b'"params":')
+    return line[at + len(b'"params":') : line.rindex(b"}")] if at >= 0 else b"null"
+
+
+def call(id, params, raw):
+    name = params.get("name") if isinstance(params, dict) else None
+    if name == "read":
+        result(id, b'{ "content":[], "called":%s, "big":12345678901234567890123, "long":0.10000000000000000000001 }' % raw)
+    elif name == "wait":
+        waiting.append(id)
+    else:
+        error(id, -32602, b"no such tool")
+
+
+def handle(line):
+    message = json.loads(line)
+    if not isinstance(message, dict) or not isinstance(message.get("method"), str):
+        return
+    method, params = message["method"], message.get("params")
+    found = ID.match(line)
+    id = found.group(1) if found else b"null"
+    if method == "say":
+        for text in params:
+            write(text.encode())
+    elif method == "hex":
+        for text in params:
+            write(bytes.fromhex(text))
+    elif method == "notifications/cancelled" and waiting:
+        late = waiting.pop()
+        write(b'{"jsonrpc":"2.0","method":"notifications/message","params":%s}' % raw_params(line))
+        result(late, b'{"late":true}')
+    elif "id" not in message:
+        pass
+    elif method == "fill":
+        result(id, b'{"filler":"%s"}' % (b"\\ud83d\\ude00 x\\u00e9" * (params // 20 + 1)))
+    elif method == "initialize":
+        result(
+            id,
+            b'{"protocolVersion":"2025-06-18", "capabilities":{"tools":{"listChanged":true},"x":1e400},'
+            b'"serverInfo":{"name":"echo","version":"1.10"},"n":9007199254740993,"s":"\\udc00"}',
+        )
+    elif method == "tools/list":
+        if isinstance(params, dict) and params.get("cursor"):
+            result(id, b'{"tools":[{"name":"wait",%s}], "odd":1.0}' % READ_ONLY)
+        else:
+            result(id, b'{"tools":[{"name":"read",%s}],"nextCursor":"2" }' % READ_ONLY)
+    elif method == "tools/call":
+        call(id, params, raw_params(line))
+    elif method == "ping":
+        result(id, b"{}")
+    else:
+        error(id, -32601, b"unknown method")
+
+
+def main():
+    with open(os.environ["HEARD"], "ab", buffering=0) as heard:
+        for line in sys.stdin.buffer:
+            line = line.removesuffix(b"\n")
+            heard.write(line + b"\n")
+            try:
+                handle(line)
+            except (ValueError, RecursionError):
+                pass
+
+
+main()
