@@ -3,6 +3,7 @@
 Effects and variables are those of ../clients/README.md, and besides:
 
 SERVER_DIE_AT=before-effect|after-effect|after-answer   SIGKILL itself there, noted in `$EFFECTS.kills`; once per `EFFECTS`
+SERVER_DIE_AGAIN=1                                      every time instead
 
 A call with the argument `idempotency_key` is deduplicated: the key is the last word of the effect's line, so that effect
 and key are durable in one write.
@@ -20,6 +21,7 @@ DELAY = int(os.environ.get("SERVER_DELAY_MS") or 0)
 DELAY_FIRST = int(os.environ.get("SERVER_DELAY_FIRST") or 1 << 60)
 DIE_AFTER = int(os.environ.get("SERVER_DIE_AFTER_EFFECT") or 0)
 DIE_AT = os.environ.get("SERVER_DIE_AT")
+DIE_AGAIN = os.environ.get("SERVER_DIE_AGAIN") == "1"
 
 DESTRUCTIVE = {"readOnlyHint": False, "destructiveHint": True, "idempotentHint": False}
 SCHEMA = {"type": "object"}
@@ -57,7 +59,7 @@ def die():
 
 
 def die_at(step):
-    if DIE_AT == step and not lines(f"{EFFECTS}.kills"):
+    if DIE_AT == step and (DIE_AGAIN or not lines(f"{EFFECTS}.kills")):
         die()
 
 

@@ -58,6 +58,11 @@ impl Process {
         self.argv.iter().any(|word| word.ends_with(end))
     }
 
+    /// Tells it to end.
+    pub fn terminate(&self) {
+        kill(Pid::from_raw(i32::try_from(self.pid).expect("a pid")), Signal::SIGTERM).expect("it runs");
+    }
+
     /// Kills it, and returns when it is gone. It is stopped first, so that it can't end by itself between the look and
     /// the kill. `false` if it had ended before.
     pub(crate) fn kill(&self, directory: &Path) -> bool {

@@ -189,6 +189,7 @@ on_both!(
     undeclared_tool_retried_after_a_timeout,
     undeclared_tool_retried_after_a_late_answer,
     undeclared_reads_are_fresh,
+    the_callers_own_key_decides,
     error_after_an_effect,
     reads_pass,
 );
@@ -253,6 +254,22 @@ fn undeclared_reads_are_fresh(client: Client, server: Server) {
     stage.client(client, "once", &command);
     stage.expect_effects(1);
     read(&mut stage, "1");
+}
+
+/// With a key of its own the caller says which calls are one, whatever the tool is and whatever the arguments are.
+fn the_callers_own_key_decides(client: Client, server: Server) {
+    let (mut stage, command) = guarded(server);
+    stage.set("TOOL", "charge_plain").set("CALL_META", r#"{"io.settled/idempotency-key":"order-1"}"#);
+    let run = stage.client(client, "twice-in-sequence", &command);
+    for attempt in &run.attempts {
+        expect_receipt(&stage, attempt);
+    }
+    let run = stage.client(client, "two-orders", &command);
+    expect_receipt(&stage, &run.attempts[0]);
+    assert_eq!(run.attempts[1].code(), Some(-32602), "the same key with other arguments: {run:?}");
+    let told = run.attempts[1].error.as_ref().unwrap().to_string();
+    assert!(told.contains("idempotency_key_conflict") && !told.contains("500"), "{told}");
+    stage.expect_effects(1);
 }
 
 fn error_after_an_effect(client: Client, server: Server) {

@@ -1,4 +1,4 @@
-//! Everything that can be started again: clients, proxies, servers; and the people and files that a proxy depends on.
+//! Everything that can be started again: clients, proxies, servers.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
 use std::ffi::OsString;
@@ -18,21 +18,6 @@ fn slow() -> (Stage, Vec<OsString>) {
 fn expect_receipt(stage: &Stage, reply: &Reply) {
     let effects = stage.expect_effects(1);
     assert_eq!(reply.receipt().as_ref(), Some(&effects[0]), "{reply:?}\n{}", stage.story());
-}
-
-/// An operation whose server died after its effect, and whose proxy has ended.
-fn left_unknown() -> (Stage, Vec<OsString>) {
-    let mut stage = Stage::new();
-    stage.set("SERVER_DIE_AT", "after-effect");
-    let command = stage.proxy(&Server::Quick.command());
-    let mut session = Session::open(&stage, &command);
-    let reply = session.charge();
-    assert_eq!(reply.status(), "unknown", "{reply:?}\n{}", stage.story());
-    session.end();
-    stage.expect_effects(1);
-    assert!(stage.servers().contains(&stage.kills()[0]));
-    assert!(stage.operation().is_unknown(), "{}", stage.story());
-    (stage, command)
 }
 
 /// The client dies while the tool is at work. Its successor's proxy comes while the old one still waits for the tool.
@@ -135,87 +120,6 @@ fn proxy_killed_under_a_python_client() {
     proxy_killed_under_a_client(Client::Python);
 }
 
-#[test]
-fn a_person_finds_that_it_happened() {
-    let (stage, command) = left_unknown();
-    let key = stage.operation().key;
-    let decided = stage.resolve(&key, &["--as", "succeeded"]);
-    assert!(decided.status.success(), "{decided:?}");
-    let mut session = Session::open(&stage, &command);
-    let reply = session.charge();
-    assert!(matches!(reply, Reply::Success(_)), "{reply:?}\n{}", stage.story());
-    assert!(reply.is_replayed() && reply.status() == "done", "{reply:?}");
-    assert!(reply.text().contains("looked at the books"), "what the person wrote: {reply:?}");
-    stage.expect_effects(1);
-}
-
-#[test]
-fn a_person_records_the_tools_own_result() {
-    let (stage, command) = left_unknown();
-    let key = stage.operation().key;
-    let result = json!({ "content": [{ "type": "text", "text": stage.effects()[0] }], "rate": 1.5 }).to_string();
-    let decided = stage.resolve(&key, &["--as", "succeeded", "--result", &result]);
-    assert!(decided.status.success(), "{decided:?}");
-    let reply = Session::open(&stage, &command).charge();
-    expect_receipt(&stage, &reply);
-}
-
-#[test]
-fn a_person_finds_that_it_did_not_happen() {
-    let (stage, command) = left_unknown();
-    let key = stage.operation().key;
-    // Not that it would be true: what is looked at is that exactly one more call is sent.
-    let decided = stage.resolve(&key, &["--as", "failed", "--nothing-pending"]);
-    assert!(decided.status.success(), "{decided:?}");
-    assert!(stage.operation().has_failed(), "{}", stage.story());
-    let mut session = Session::open(&stage, &command);
-    let reply = session.charge();
-    let effects = stage.expect_effects(2);
-    assert_eq!(reply.receipt().as_ref(), Some(&effects[1]), "{reply:?}");
-    assert!(!reply.is_replayed(), "{reply:?}");
-    let again = session.charge();
-    assert_eq!(again.receipt().as_ref(), Some(&effects[1]), "{again:?}");
-    stage.expect_effects(2);
-}
-
-#[test]
-fn it_did_not_happen_is_refused_while_the_owner_lives() {
-    let mut stage = Stage::new();
-    stage.set("SERVER_DIE_AT", "after-effect");
-    let command = stage.proxy(&Server::Quick.command());
-    let mut session = Session::open(&stage, &command);
-    assert_eq!(session.charge().status(), "unknown", "{}", stage.story());
-    let key = stage.operation().key;
-    assert!(session.process().is_alive());
-    let decided = stage.resolve(&key, &["--as", "failed"]);
-    assert_eq!(decided.status.code(), Some(1), "{decided:?}");
-    assert!(decided.stderr.contains(&key), "{decided:?}");
-    assert!(decided.stderr.contains("--nothing-pending"), "says what would be accepted: {decided:?}");
-    assert!(stage.operation().is_unknown(), "{}", stage.story());
-    assert_eq!(session.charge().status(), "unknown");
-    stage.expect_effects(1);
-    // The same decision is accepted from somebody who has looked, and the proxy that runs hears of it.
-    assert!(stage.resolve(&key, &["--as", "succeeded"]).status.success());
-    let reply = session.charge();
-    assert!(matches!(reply, Reply::Success(_)) && reply.is_replayed(), "{reply:?}");
-    stage.expect_effects(1);
-}
-
-#[test]
-fn it_did_not_happen_is_refused_while_the_call_is_under_way() {
-    let (stage, command) = slow();
-    let mut session = Session::open(&stage, &command);
-    let id = session.ask_tool("charge", &json!({ "customer": "alice", "cents": 500 }));
-    stage.wait_for_effects(1);
-    let key = stage.operation().key;
-    let decided = stage.resolve(&key, &["--as", "failed", "--nothing-pending"]);
-    let reply = session.reply(id);
-    assert_eq!(decided.status.code(), Some(1), "{decided:?}\n{}", stage.story());
-    assert!(decided.stderr.contains(&key), "{decided:?}");
-    expect_receipt(&stage, &reply);
-    assert!(stage.operation().has_succeeded(), "{}", stage.story());
-}
-
 /// The proxy starts the server again and opens the session the way the client did.
 fn server_restarted(server: Server) {
     let mut stage = Stage::new();
@@ -260,69 +164,6 @@ fn an_idle_server_that_is_killed_is_started_again() {
     stage.wait_until_empty();
 }
 
-#[test]
-fn bad_configurations_name_the_place() {
-    let cases = [
-        ("scope = \"shop\"\n\n[tools.charge]\nkind = \"opaqe\"\n", 4, "tools.charge.kind", "opaque"),
-        ("[tools.charge]\nkind = \"opaque\"\nwindow = \"0s\"\n", 3, "tools.charge.window", "1ms"),
-        ("[defaults]\nwindow = \"1h\"\nretries = 3\n", 3, "retries", "retry_doubt"),
-        ("[tools.charge]\nguard = false\nkey = [\"order\"]\n", 3, "tools.charge.key", "guard"),
-        ("[tools.charge]\nkind = \"deduplicates\"\nlimit = \"24h\"\n", 1, "pass_key_as", "the tool expects the key"),
-    ];
-    for (text, line, field, hint) in cases {
-        let mut stage = Stage::new();
-        stage.configure(text);
-        let ended = stage.run(&stage.proxy(&Server::Quick.command()));
-        let place = format!("{}:{line}", stage.path("settled.toml").display());
-        assert_eq!(ended.status.code(), Some(2), "{text}\n{ended:?}");
-        for part in [&*place, field, hint] {
-            assert!(ended.stderr.contains(part), "{part} is missing for\n{text}\n{ended:?}");
-        }
-        assert_eq!(ended.stderr.trim().lines().count(), 1, "{ended:?}");
-        assert!(stage.servers().is_empty(), "nothing was started");
-        assert!(!stage.path("ledger").exists(), "nothing was created");
-    }
-}
-
-#[test]
-fn a_configuration_that_is_not_there() {
-    let mut stage = Stage::new();
-    stage.configure("");
-    std::fs::remove_file(stage.path("settled.toml")).unwrap();
-    let ended = stage.run(&stage.proxy(&Server::Quick.command()));
-    assert_eq!(ended.status.code(), Some(2), "{ended:?}");
-    assert!(ended.stderr.contains("settled.toml"), "{ended:?}");
-}
-
-#[test]
-fn a_server_command_that_does_not_exist() {
-    let stage = Stage::new();
-    let command = stage.proxy(&["/nowhere/some-server".into(), "--stdio".into()]);
-    let ended = stage.run(&command);
-    assert_eq!(ended.status.code(), Some(1), "{ended:?}");
-    assert!(ended.stderr.contains("/nowhere/some-server"), "{ended:?}");
-    assert!(ended.stderr.contains("can't be started"), "{ended:?}");
-    // With a client that keeps its side open and waits for an answer.
-    let mut session = Session::start(&stage, &command);
-    assert_eq!(session.initialize(), Reply::Gone);
-    for client in [Client::Node, Client::Python] {
-        let run = stage.client(client, "once", &command);
-        assert!(run.attempts[0].error.is_some(), "{run:?}");
-    }
-}
-
-#[test]
-fn a_server_command_that_ends_at_once() {
-    let stage = Stage::new();
-    let mut session = Session::start(&stage, &stage.proxy(&["sh".into(), "-c".into(), "exit 3".into()]));
-    // Either answer is an answer: an error, or the end.
-    assert!(matches!(session.initialize(), Reply::Gone | Reply::Error(_)));
-    let ended = session.end();
-    assert_eq!(ended.status.code(), Some(1), "{ended:?}");
-    assert!(ended.stderr.contains("ended before it sent any message"), "{ended:?}");
-    assert!(ended.stderr.contains('3'), "its status: {ended:?}");
-}
-
 /// A client that closes its side gets its proxy's end, and its server's, after the call is recorded.
 #[test]
 fn end_of_input_waits_for_the_call() {
@@ -335,4 +176,143 @@ fn end_of_input_waits_for_the_call() {
     assert!(ended.status.success(), "{ended:?}");
     assert!(stage.operation().has_succeeded(), "{}", stage.story());
     until("nothing is left running", || stage.processes().is_empty().then_some(()));
+}
+
+/// The proxy that started first serves the ledger to the others; its death must not cost them a call.
+#[test]
+fn the_proxy_that_serves_the_ledger_is_killed() {
+    let (stage, command) = slow();
+    let first = Session::open(&stage, &command);
+    let mut second = Session::open(&stage, &command);
+    let id = second.ask_tool("charge", &json!({ "customer": "alice", "cents": 500 }));
+    stage.wait_for_effects(1);
+    assert!(stage.kill(&first.process(), "settled"), "the first proxy was killed");
+    let reply = second.reply(id);
+    expect_receipt(&stage, &reply);
+    let again = second.charge();
+    expect_receipt(&stage, &again);
+    let other = second.call("charge", &json!({ "customer": "alice", "cents": 700 }));
+    assert_eq!(other.receipt().as_ref(), Some(&stage.expect_effects(2)[1]), "{other:?}");
+    assert!(second.end().status.success());
+    assert!(stage.operations().iter().all(|operation| operation.has_succeeded()), "{}", stage.story());
+}
+
+/// The same while a third one waits for the answer that the killed one owes.
+#[test]
+fn the_owner_of_a_joined_call_is_killed() {
+    let (stage, command) = slow();
+    let mut first = Session::open(&stage, &command);
+    first.ask_tool("charge", &json!({ "customer": "alice", "cents": 500 }));
+    stage.wait_for_effects(1);
+    let mut second = Session::open(&stage, &command);
+    let id = second.ask_tool("charge", &json!({ "customer": "alice", "cents": 500 }));
+    assert!(stage.kill(&first.process(), "settled"), "the owner was killed");
+    let reply = second.reply(id);
+    assert_eq!(reply.status(), "unknown", "{reply:?}\n{}", stage.story());
+    // The killed one's server is over before the effects are counted.
+    second.end();
+    stage.wait_until_empty();
+    stage.expect_effects(1);
+}
+
+/// A tool that deduplicates is asked again by the next proxy, before any client comes back to the call.
+#[test]
+fn a_deduplicating_call_is_finished_by_the_next_proxy() {
+    let (mut stage, _) = slow();
+    stage.configure("[tools.charge]\nkind = \"deduplicates\"\npass_key_as = \"idempotency_key\"\nlimit = \"24h\"\n");
+    let command = stage.proxy(&Server::Quick.command());
+    let mut first = Session::open(&stage, &command);
+    first.ask_tool("charge", &json!({ "customer": "alice", "cents": 500 }));
+    stage.wait_for_effects(1);
+    assert!(stage.kill(&first.process(), "settled"), "the proxy was killed while it waited");
+    let mut next = Session::open(&stage, &command);
+    until("the call is settled", || stage.operation().has_succeeded().then_some(()));
+    stage.expect_effects(1);
+    let reply = next.charge();
+    expect_receipt(&stage, &reply);
+    assert!(reply.is_replayed(), "{reply:?}");
+}
+
+/// The proxy stops waiting; the tool's answer comes all the same, and is what callers get from then on.
+#[test]
+fn an_answer_after_the_proxys_own_timeout() {
+    let (mut stage, _) = slow();
+    stage.configure("[tools.charge]\ntimeout = \"300ms\"\n");
+    let command = stage.proxy(&Server::Quick.command());
+    let mut session = Session::open(&stage, &command);
+    let reply = session.charge();
+    assert_eq!((reply.status(), reply.is_replayed()), ("unknown", false), "{reply:?}");
+    until("the late answer is recorded", || stage.operation().has_succeeded().then_some(()));
+    let again = session.charge();
+    expect_receipt(&stage, &again);
+    assert!(again.is_replayed(), "{again:?}");
+}
+
+/// Told to end, the proxy finishes the call first.
+#[test]
+fn a_proxy_that_is_told_to_end() {
+    let (stage, command) = slow();
+    let mut session = Session::open(&stage, &command);
+    let id = session.ask_tool("charge", &json!({ "customer": "alice", "cents": 500 }));
+    stage.wait_for_effects(1);
+    session.process().terminate();
+    let reply = session.reply(id);
+    expect_receipt(&stage, &reply);
+    assert!(session.end().status.success());
+    assert!(stage.operation().has_succeeded(), "{}", stage.story());
+    stage.wait_until_empty();
+}
+
+/// Requests that were passed on get an answer too when the server dies, and its successor is told what it was told.
+#[test]
+fn a_passed_call_whose_server_is_killed() {
+    let mut stage = Stage::new();
+    stage.set("HEARD", stage.path("heard").display());
+    let mut session = Session::start(&stage, &stage.proxy(&Server::Echo.command()));
+    let opening = [
+        r#"{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"n":1.10}}"#,
+        r#"{"jsonrpc":"2.0","method":"notifications/initialized","x":1e400}"#,
+    ];
+    let call =
+        |tool: &str| format!(r#"{{"jsonrpc":"2.0","id":"c","method":"tools/call","params":{{"name":"{tool}"}}}}"#);
+    let mut say = |line: &str| session.write(format!("{line}\n").as_bytes());
+    opening.iter().for_each(|line| say(line));
+    say(&call("wait"));
+    let text = |line: Option<Vec<u8>>| String::from_utf8(line.expect("a line")).expect("UTF-8");
+    assert!(text(session.next_bytes()).contains("\"echo\""));
+    let heard = || std::fs::read_to_string(stage.path("heard")).unwrap_or_default();
+    until("the call has arrived", || heard().contains(&call("wait")).then_some(()));
+    let proxy = session.process().pid;
+    let mut servers = stage.processes();
+    servers.retain(|process| process.has_word(Server::Echo.word()) && process.parent == proxy);
+    assert_eq!(servers.len(), 1, "{servers:?}");
+    assert!(stage.kill(&servers[0], Server::Echo.word()));
+    let answer = text(session.next_bytes());
+    assert!(answer.starts_with(r#"{"jsonrpc":"2.0","id":"c","error":{"code":-32000,"#), "{answer}");
+    assert!(answer.contains("the server process ended"), "{answer}");
+    session.write(format!("{}\n", call("read")).as_bytes());
+    let answer = text(session.next_bytes());
+    assert!(answer.contains(r#""called":{"name":"read"}"#), "{answer}");
+    let heard = heard();
+    let params = r#""params":{"protocolVersion":"2025-06-18","capabilities":{},"n":1.10}"#;
+    assert_eq!(heard.lines().filter(|line| line.contains(params)).count(), 2, "{heard}");
+    assert_eq!(heard.lines().filter(|line| *line == opening[1]).count(), 2, "{heard}");
+}
+
+/// A server that dies again and again is not started for ever, and nobody waits in vain.
+#[test]
+fn a_server_that_always_dies() {
+    let mut stage = Stage::new();
+    stage.set("SERVER_DIE_AT", "before-effect").set("SERVER_DIE_AGAIN", 1);
+    let mut session = Session::open(&stage, &stage.proxy(&Server::Quick.command()));
+    let replies: Vec<Reply> =
+        (1..=8).map(|cents| session.call("charge", &json!({ "customer": "alice", "cents": cents }))).collect();
+    let words: Vec<&str> = replies.iter().map(Reply::word).collect();
+    assert_eq!(words[..6], ["unknown"; 6], "the first process and five more: {replies:#?}");
+    assert_eq!(words[6..], ["failed"; 2], "{replies:#?}");
+    assert!(replies[7].text().contains("nothing was sent"), "{replies:#?}");
+    assert_eq!(stage.kills().len(), 6, "{}", stage.story());
+    assert_eq!(stage.servers(), stage.kills(), "{}", stage.story());
+    stage.expect_effects(0);
+    assert!(session.end().status.success());
 }
