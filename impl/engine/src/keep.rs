@@ -84,7 +84,7 @@ fn proved_by_reading(change: &Change, entry: Option<&Entry>) -> Option<Durable<D
 pub(crate) fn is_permanent(error: &LedgerError) -> bool {
     match error {
         LedgerError::Unavailable(_) => false,
-        LedgerError::Poisoned(_) | LedgerError::Corrupt(_) => true,
+        LedgerError::Poisoned(_) | LedgerError::Corrupt(_) | LedgerError::TooLarge(_) => true,
     }
 }
 

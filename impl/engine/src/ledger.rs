@@ -93,6 +93,9 @@ pub enum LedgerError {
         "the ledger refuses all writes after a failed write or sync ({0}): free space or replace the disk, then restart"
     )]
     Poisoned(String),
+    /// The change is larger than the ledger keeps. Nothing was stored, and trying again is of no use.
+    #[error("{0}")]
+    TooLarge(String),
     /// What is stored is damaged.
     #[error("the ledger is damaged: {0}")]
     Corrupt(String),

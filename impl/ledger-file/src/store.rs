@@ -222,7 +222,7 @@ pub(crate) fn check_size(change: &Change) -> Result<(), LedgerError> {
         + change.note.as_ref().map_or(0, String::len)
         + change.event.len();
     if size > MAX_RECORD {
-        return Err(LedgerError::Unavailable(format!(
+        return Err(LedgerError::TooLarge(format!(
             "a record with {size} bytes of arguments, answers and notes was refused, its limit is {MAX_RECORD} bytes; nothing \
              was stored, and smaller records still are"
         )));

@@ -85,6 +85,7 @@ pub(crate) enum Failure {
     Unavailable(String),
     Poisoned(String),
     Corrupt(String),
+    TooLarge(String),
 }
 
 impl From<LedgerError> for Failure {
@@ -93,6 +94,7 @@ impl From<LedgerError> for Failure {
             LedgerError::Unavailable(why) => Failure::Unavailable(why),
             LedgerError::Poisoned(why) => Failure::Poisoned(why),
             LedgerError::Corrupt(why) => Failure::Corrupt(why),
+            LedgerError::TooLarge(why) => Failure::TooLarge(why),
         }
     }
 }
@@ -103,6 +105,7 @@ impl From<Failure> for LedgerError {
             Failure::Unavailable(why) => LedgerError::Unavailable(why),
             Failure::Poisoned(why) => LedgerError::Poisoned(why),
             Failure::Corrupt(why) => LedgerError::Corrupt(why),
+            Failure::TooLarge(why) => LedgerError::TooLarge(why),
         }
     }
 }

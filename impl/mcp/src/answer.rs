@@ -101,7 +101,8 @@ impl Asker {
             ),
             Answer::Expired => self.typed_error(
                 INVALID_PARAMS,
-                "nothing was sent: the record of this idempotency key is no longer kept, so its outcome can't be told",
+                "nothing was sent for this request: the call that it waited for has ended, and its record is no longer kept, \
+                 so its outcome can't be told",
                 "idempotency_key_expired",
                 &self.status(answered, "expired", false),
             ),
@@ -173,7 +174,8 @@ impl Asker {
         {
             *word = "task_created".into();
         }
-        let meta = splice::set(splice::get(result, "_meta").unwrap_or("{}"), STATUS, &status.to_string())?;
+        let meta = splice::get(result, "_meta").filter(|meta| *meta != "null").unwrap_or("{}");
+        let meta = splice::set(meta, STATUS, &status.to_string())?;
         splice::set(result, "_meta", &meta)
     }
 }
@@ -253,6 +255,8 @@ mod tests {
         assert_eq!(line, format!(r#"{{"jsonrpc":"2.0","id":"a","result":{marked}}}"#));
         let line = asker().line(&answered(done(r#"{"_meta":{"x":1e400},"content":[]}"#)));
         assert!(line.contains(&format!(r#""_meta":{{"x":1e400,"io.settled/status":{MARK}}},"content":[]"#)), "{line}");
+        let line = asker().line(&answered(done(r#"{"_meta":null,"content":[]}"#)));
+        assert!(line.contains(&format!(r#""_meta":{{"io.settled/status":{MARK}}},"content":[]"#)), "{line}");
         let line = asker().line(&answered(done("[1]")));
         assert_eq!(line, r#"{"jsonrpc":"2.0","id":"a","result":[1]}"#);
     }

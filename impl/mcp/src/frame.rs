@@ -38,6 +38,8 @@ pub(crate) enum Frame<'a> {
     Broken {
         /// A lenient server could still take it for a tool call.
         may_call: bool,
+        /// The request id's own text, if there can be no mistake about it.
+        id: Option<String>,
     },
 }
 
@@ -56,9 +58,42 @@ pub(crate) fn parse(line: &[u8]) -> Frame<'_> {
         Some(text) => parse_valid(text),
         None => {
             let lossy = String::from_utf8_lossy(line);
-            Frame::Broken { may_call: lossy.contains("tools/call") || lossy.contains("tools\\/call") }
+            Frame::Broken { may_call: unescaped(&lossy).contains("tools/call"), id: only_id(&lossy) }
         }
     }
+}
+
+/// The text with JSON's escapes of ASCII characters resolved, as a lenient parser would.
+fn unescaped(text: &str) -> String {
+    let mut plain = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(at) = rest.find('\\') {
+        plain.push_str(&rest[..at]);
+        let escape = &rest[at + 1..];
+        let code =
+            escape.strip_prefix('u').and_then(|hex| hex.get(..4)).and_then(|hex| u8::from_str_radix(hex, 16).ok());
+        (rest, plain) = match (code, escape.strip_prefix('/')) {
+            (Some(code), _) if code.is_ascii() => (&escape[5..], plain + char::from(code).encode_utf8(&mut [0; 4])),
+            (_, Some(after)) => (after, plain + "/"),
+            _ => (escape, plain),
+        };
+    }
+    plain + rest
+}
+
+/// The value of the only member called `id` anywhere in a line that can't be parsed.
+fn only_id(text: &str) -> Option<String> {
+    let (_, after) = text.split_once("\"id\"")?;
+    if after.contains("\"id\"") {
+        return None;
+    }
+    let value = after.trim_start().strip_prefix(':')?.trim_start();
+    let end = match value.strip_prefix('"') {
+        Some(inner) => inner.find('"')? + 2,
+        None => value.find(|c: char| !c.is_ascii_digit() && c != '-')?,
+    };
+    let id = value.get(..end)?;
+    splice::valid(id).filter(|id| !id.contains('\\')).map(str::to_owned)
 }
 
 /// Reads a message that is known to be valid JSON.
@@ -121,14 +156,26 @@ mod tests {
         assert_eq!(parse(b"[1, {}]"), Frame::Batch(vec!["1", "{}"]));
         assert_eq!(parse(b"17"), Frame::Other);
         assert_eq!(parse(br#"{"method":5,"id":1}"#), Frame::Other);
-        assert_eq!(parse(b""), Frame::Broken { may_call: false });
-        assert_eq!(parse(b"hello"), Frame::Broken { may_call: false });
+        assert_eq!(parse(b""), Frame::Broken { may_call: false, id: None });
+        assert_eq!(parse(b"hello"), Frame::Broken { may_call: false, id: None });
     }
 
     #[test]
     fn what_a_lenient_server_could_run_is_noticed() {
-        assert_eq!(parse(br#"{"method":"tools/call","params":{"x":NaN}}"#), Frame::Broken { may_call: true });
-        assert_eq!(parse(b"{\"method\":\"tools/call\",\"x\":\"\xff\"}"), Frame::Broken { may_call: true });
+        let broken = |line: &[u8]| match parse(line) {
+            Frame::Broken { may_call, id } => (may_call, id),
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(broken(br#"{"method":"tools/call","params":{"x":NaN}}"#), (true, None));
+        assert_eq!(broken(b"{\"method\":\"tools/call\",\"x\":\"\xff\"}"), (true, None));
+        for method in ["tools\\u002fcall", "tools\\/call", "\\u0074ools/call", "to\\u006Fls\\/call"] {
+            let line = format!(r#"{{"method":"{method}","params":{{"x":NaN}},"id":7}}"#);
+            assert_eq!(broken(line.as_bytes()), (true, Some("7".to_owned())), "{line}");
+        }
+        assert_eq!(broken(br#"{"method":"tools/call","id":"a b","x":NaN}"#).1, Some("\"a b\"".to_owned()));
+        // Whose id is it? Nobody's answer is better than another's.
+        assert_eq!(broken(br#"{"method":"tools/call","id":1,"params":{"arguments":{"id":2,"x":NaN}}}"#).1, None);
+        assert_eq!(broken(br#"{"method":"ping","id":1,"x":"\u00"#), (false, Some("1".to_owned())));
         // Lone surrogates are valid JSON, also in names.
         let odd = br#"{"id":1,"method":"tools/call","\ud800":"\udfff"}"#;
         assert!(matches!(parse(odd), Frame::Request { .. }));

@@ -118,11 +118,11 @@ impl Proxy {
                     None => Plan::Withhold,
                 },
             },
-            Frame::Broken { may_call: true } => {
+            Frame::Broken { may_call: true, id } => {
                 let text = "nothing was sent: the line names a tool call but is not valid JSON in UTF-8";
-                Plan::Answer(error_line("null", -32700, text, None))
+                Plan::Answer(error_line(id.as_deref().unwrap_or("null"), -32700, text, None))
             }
-            Frame::Batch(_) | Frame::Other | Frame::Broken { may_call: false } => Plan::Pass(Note::Nothing),
+            Frame::Batch(_) | Frame::Other | Frame::Broken { may_call: false, .. } => Plan::Pass(Note::Nothing),
         }
     }
 

@@ -192,7 +192,7 @@ fn records_of_a_later_version_are_told_from_damage() {
         match fixture.try_open().err().unwrap() {
             LedgerError::Unavailable(why) => assert!(later && why.contains("format 200"), "{why}"),
             LedgerError::Corrupt(why) => assert!(!later, "{why}"),
-            LedgerError::Poisoned(why) => panic!("{why}"),
+            LedgerError::Poisoned(why) | LedgerError::TooLarge(why) => panic!("{why}"),
         }
     }
 }
