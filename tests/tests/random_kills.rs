@@ -135,7 +135,10 @@ impl Shop {
                 _ => Victim::Server,
             });
         }
-        self.kill(Victim::Client);
+        // The last kill may have been the client's.
+        if self.running.is_some() {
+            self.kill(Victim::Client);
+        }
         self.running = None;
         self.stage.wait_until_empty();
     }

@@ -85,7 +85,7 @@ fn proxy_killed_while_the_tool_is_at_work() {
     let id = session.ask_tool("charge", &json!({ "customer": "alice", "cents": 500 }));
     stage.wait_for_effects(1);
     let proxy = session.process();
-    assert!(stage.kill(&proxy, "settled"), "the proxy was killed while it waited");
+    assert!(stage.kill(&proxy, "mcp"), "the proxy was killed while it waited");
     assert_eq!(session.reply(id), Reply::Gone);
     let mut next = Session::open(&stage, &command);
     let reply = next.charge();
@@ -102,7 +102,7 @@ fn proxy_killed_under_a_client(client: Client) {
     let proxies = stage.proxies();
     assert_eq!(proxies.len(), 1, "{proxies:?}");
     assert_eq!(proxies[0].parent, running.pid(), "the client's proxy");
-    assert!(stage.kill(&proxies[0], "settled"));
+    assert!(stage.kill(&proxies[0], "mcp"));
     let run = Run::read(&running.wait());
     assert_eq!(run.connections, 2, "{run:?}");
     assert_eq!(run.attempts[0].code(), Some(-32000), "{run:?}");
@@ -186,7 +186,7 @@ fn the_proxy_that_serves_the_ledger_is_killed() {
     let mut second = Session::open(&stage, &command);
     let id = second.ask_tool("charge", &json!({ "customer": "alice", "cents": 500 }));
     stage.wait_for_effects(1);
-    assert!(stage.kill(&first.process(), "settled"), "the first proxy was killed");
+    assert!(stage.kill(&first.process(), "mcp"), "the first proxy was killed");
     let reply = second.reply(id);
     expect_receipt(&stage, &reply);
     let again = second.charge();
@@ -206,7 +206,7 @@ fn the_owner_of_a_joined_call_is_killed() {
     stage.wait_for_effects(1);
     let mut second = Session::open(&stage, &command);
     let id = second.ask_tool("charge", &json!({ "customer": "alice", "cents": 500 }));
-    assert!(stage.kill(&first.process(), "settled"), "the owner was killed");
+    assert!(stage.kill(&first.process(), "mcp"), "the owner was killed");
     let reply = second.reply(id);
     assert_eq!(reply.status(), "unknown", "{reply:?}\n{}", stage.story());
     // The killed one's server is over before the effects are counted.
@@ -224,7 +224,7 @@ fn a_deduplicating_call_is_finished_by_the_next_proxy() {
     let mut first = Session::open(&stage, &command);
     first.ask_tool("charge", &json!({ "customer": "alice", "cents": 500 }));
     stage.wait_for_effects(1);
-    assert!(stage.kill(&first.process(), "settled"), "the proxy was killed while it waited");
+    assert!(stage.kill(&first.process(), "mcp"), "the proxy was killed while it waited");
     let mut next = Session::open(&stage, &command);
     until("the call is settled", || stage.operation().has_succeeded().then_some(()));
     stage.expect_effects(1);

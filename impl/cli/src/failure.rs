@@ -13,6 +13,8 @@ pub enum Exit {
     Good,
     /// A property is violated, or something that was asked for is not so: 1.
     Violated,
+    /// A limit was reached before everything was decided: 3.
+    NotFinished,
     /// What another program ended with.
     Code(u8),
 }
@@ -22,6 +24,7 @@ impl From<Exit> for ExitCode {
         match exit {
             Exit::Good => ExitCode::SUCCESS,
             Exit::Violated => ExitCode::from(1),
+            Exit::NotFinished => ExitCode::from(3),
             Exit::Code(code) => ExitCode::from(code),
         }
     }

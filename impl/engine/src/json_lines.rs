@@ -1,7 +1,7 @@
 //! A history in a file of JSON lines.
 
 use std::fs::{File, OpenOptions};
-use std::io::{self, BufWriter, Write};
+use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -22,6 +22,9 @@ pub struct JsonLines {
     writer: Option<JoinHandle<()>>,
 }
 
+/// How many bytes are gathered before they are written although more are coming.
+const FLUSH_AT: usize = 64 << 10;
+
 enum Item {
     Line(Box<HistoryLine>),
     Flush(Sender<()>),
@@ -34,7 +37,8 @@ impl JsonLines {
     /// If the file can't be opened for appending, or no thread can be started.
     pub fn append_to(path: impl AsRef<Path>) -> io::Result<JsonLines> {
         let path = path.as_ref().to_path_buf();
-        let file = OpenOptions::new().create(true).append(true).mode(0o600).open(&path)?;
+        let mut file = OpenOptions::new().create(true).read(true).append(true).mode(0o600).open(&path)?;
+        end_torn_line(&mut file)?;
         let (lines, waiting) = sync_channel(WAITING_LINES);
         let writer =
             thread::Builder::new().name("settled-history".into()).spawn(move || write_all(waiting, file, path))?;
@@ -91,22 +95,37 @@ impl Drop for JsonLines {
     }
 }
 
-fn write_all(waiting: Receiver<Item>, file: File, path: PathBuf) {
-    let mut out = BufWriter::new(file);
+/// A line that an earlier process began and could not finish (a full disk) is ended, so that the next one is not lost with it.
+fn end_torn_line(file: &mut File) -> io::Result<()> {
+    let mut last = [0];
+    if file.seek(SeekFrom::End(0))? > 0 {
+        file.seek(SeekFrom::End(-1))?;
+        file.read_exact(&mut last)?;
+        if last != *b"\n" {
+            file.write_all(b"\n")?;
+        }
+    }
+    Ok(())
+}
+
+fn write_all(waiting: Receiver<Item>, mut file: File, path: PathBuf) {
+    // Whole lines only: other processes append to the same file.
+    let mut lines = Vec::new();
     let mut broken = false;
-    let mut note = |result: io::Result<()>| {
-        if let Err(error) = result
+    let mut flush = |lines: &mut Vec<u8>| {
+        if let Err(error) = file.write_all(lines)
             && !std::mem::replace(&mut broken, true)
         {
             tracing::error!(path = %path.display(), %error, "the history can't be written: lines will be missing from it");
         }
+        lines.clear();
     };
     loop {
         let item = match waiting.try_recv() {
             Ok(item) => item,
             Err(TryRecvError::Disconnected) => break,
             Err(TryRecvError::Empty) => {
-                note(out.flush());
+                flush(&mut lines);
                 match waiting.recv() {
                     Ok(item) => item,
                     Err(_) => break,
@@ -115,17 +134,26 @@ fn write_all(waiting: Receiver<Item>, file: File, path: PathBuf) {
         };
         match item {
             Item::Line(line) => {
-                note(serde_json::to_writer(&mut out, &line).map_err(io::Error::from));
-                note(out.write_all(b"\n"));
+                let begun = lines.len();
+                match serde_json::to_writer(&mut lines, &line) {
+                    Ok(()) => lines.push(b'\n'),
+                    Err(error) => {
+                        lines.truncate(begun);
+                        tracing::error!(%error, "a line of the history can't be written as JSON");
+                    }
+                }
+                if lines.len() >= FLUSH_AT {
+                    flush(&mut lines);
+                }
             }
             Item::Flush(done) => {
-                note(out.flush());
+                flush(&mut lines);
                 // The one who asked may have gone away.
                 let _ = done.send(());
             }
         }
     }
-    note(out.flush());
+    flush(&mut lines);
 }
 
 #[cfg(test)]
@@ -150,5 +178,17 @@ mod tests {
         let text = std::fs::read_to_string(&path).unwrap();
         let read: Vec<HistoryLine> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
         assert_eq!(read, (1..=4).map(line).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn a_torn_line_costs_no_other() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("history.jsonl");
+        std::fs::write(&path, b"{\"v\":1,\"at\":").unwrap();
+        let line = HistoryLine { v: HISTORY_VERSION, at: Time(1), by: Epoch(1), key: None, what: Happened::Started };
+        JsonLines::append_to(&path).unwrap().record(&line);
+        let text = std::fs::read_to_string(&path).unwrap();
+        let last = text.lines().nth(1).unwrap();
+        assert_eq!(serde_json::from_str::<HistoryLine>(last).unwrap(), line);
     }
 }

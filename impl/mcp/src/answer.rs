@@ -66,8 +66,7 @@ impl Asker {
                 };
                 let unknown = format!(
                     "It is not known whether this call of {} happened. Do not repeat it: it will not be sent again. \
-                     A person can look with `settled log show {key}{ledger}` and decide with `settled resolve \
-                     {key}{ledger}`.",
+                     A person can look with `settled log show {key}{ledger}`, which says how to decide.",
                     self.tool
                 );
                 match error {
@@ -296,7 +295,7 @@ mod tests {
             "Do not repeat",
             "not be sent again",
             r"settled log show 'shop/charge/key:1' --ledger '/var/lib/it'\''s here'",
-            "settled resolve",
+            "which says how to decide",
         ] {
             assert!(text.contains(part), "{part}: {text}");
         }

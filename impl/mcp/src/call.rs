@@ -1,4 +1,4 @@
-//! One tool call: passed on, or guarded from its key to the delivery of its answer.
+//! One guarded tool call, from its key to the delivery of its answer.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -13,10 +13,10 @@ use tokio::time::Instant;
 
 use crate::answer::{Asker, INVALID_PARAMS, error_line};
 use crate::frame::IdKey;
-use crate::guard::{Decision, Terms, decide};
+use crate::guard::Terms;
 use crate::keys::{Origin, derive};
 use crate::relay::Proxy;
-use crate::server::{Note, TRANSPORT_ERROR};
+use crate::server::TRANSPORT_ERROR;
 use crate::splice;
 use crate::tool::McpTool;
 
@@ -27,8 +27,6 @@ const TYPED_RESULTS: &str = "2026-07-28";
 pub(crate) struct Call {
     /// The request id's own text.
     pub(crate) id: String,
-    /// The whole message.
-    pub(crate) line: Bytes,
     pub(crate) tool: String,
     /// The parameters' text.
     pub(crate) params: String,
@@ -65,44 +63,16 @@ impl Calls {
 }
 
 impl Proxy {
-    /// A call that can't simply be passed on: decides as soon as the tools are known. The permit is held until it is
-    /// answered.
+    /// A guarded call. The permit is held until it is answered.
     pub(crate) async fn call(
         self: Arc<Self>,
         call: Call,
-        known: Option<Terms>,
+        terms: Terms,
         cancelled: Arc<AtomicBool>,
         _permit: OwnedSemaphorePermit,
     ) {
-        let terms = match known {
-            Some(terms) => Some(terms),
-            None => {
-                let annotations = self.tools.annotations(&call.tool).await;
-                match decide(&self.config, &call.tool, annotations.as_ref()) {
-                    Decision::Pass => None,
-                    Decision::Guard(terms) => Some(terms),
-                }
-            }
-        };
-        match terms {
-            Some(terms) => self.guarded(&call, terms, &cancelled).await,
-            // From here on a cancel is the server's business.
-            None => {
-                self.calls.close(&call.id, &cancelled);
-                if !cancelled.load(Ordering::Acquire) {
-                    self.pass_request(call.line, &call.id).await;
-                }
-            }
-        }
+        self.guarded(&call, terms, &cancelled).await;
         self.calls.close(&call.id, &cancelled);
-    }
-
-    /// Passes a request on, or says that nothing was sent.
-    pub(crate) async fn pass_request(&self, line: Bytes, id: &str) {
-        if !self.server.pass(line, Note::Requests(vec![(id.to_owned(), None)])).await {
-            let text = "nothing was sent: the server process has ended";
-            self.client.send(error_line(id, TRANSPORT_ERROR, text, None)).await;
-        }
     }
 
     async fn guarded(&self, call: &Call, terms: Terms, cancelled: &Arc<AtomicBool>) {
@@ -127,7 +97,7 @@ impl Proxy {
             Ok(answered) => answered,
             // Whenever something may have been sent, the engine answers "unknown" instead.
             Err(error) => {
-                return self.refuse(call, TRANSPORT_ERROR, &format!("nothing was sent: {error}"), cancelled).await;
+                return self.refuse(call, TRANSPORT_ERROR, &error.to_string(), cancelled).await;
             }
         };
         let asker = Asker {

@@ -170,9 +170,11 @@ fn terms(config: &Config, tool: &str, derived_keys_end: Ends) -> Terms {
     }
 }
 
-/// The scope of all keys if none is configured: the server program's name, and a short digest of its whole command.
-pub(crate) fn default_scope(command: &[std::ffi::OsString]) -> String {
-    let parts: Vec<&[u8]> = command.iter().map(|part| part.as_encoded_bytes()).collect();
+/// The scope of all keys if none is configured: the server program's name, and a short digest of its whole command and of
+/// the directory that it is started in. (Its environment differs between two starts that mean the same.)
+pub(crate) fn default_scope(command: &[std::ffi::OsString], directory: &std::path::Path) -> String {
+    let mut parts: Vec<&[u8]> = command.iter().map(|part| part.as_encoded_bytes()).collect();
+    parts.push(directory.as_os_str().as_encoded_bytes());
     let digest = Digest::of_parts(&parts).to_string();
     let program = command.first().map(std::path::Path::new).and_then(|path| path.file_name());
     let name: String = program
@@ -248,9 +250,11 @@ mod tests {
     #[test]
     fn scopes_of_commands() {
         let command = |parts: &[&str]| parts.iter().map(Into::into).collect::<Vec<std::ffi::OsString>>();
-        let one = default_scope(&command(&["/usr/bin/node", "a b"]));
+        let here = std::path::Path::new("/srv/a");
+        let one = default_scope(&command(&["/usr/bin/node", "a b"]), here);
         assert!(one.starts_with("node-") && one.len() == "node-".len() + 12, "{one}");
-        assert_ne!(one, default_scope(&command(&["/usr/bin/node", "a", "b"])));
-        assert_eq!(one, default_scope(&command(&["/usr/bin/node", "a b"])));
+        assert_ne!(one, default_scope(&command(&["/usr/bin/node", "a", "b"]), here));
+        assert_eq!(one, default_scope(&command(&["/usr/bin/node", "a b"]), here));
+        assert_ne!(one, default_scope(&command(&["/usr/bin/node", "a b"]), "/srv/b".as_ref()));
     }
 }

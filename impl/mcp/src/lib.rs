@@ -101,7 +101,11 @@ pub enum ProxyError {
 
 /// The scope of the keys of all calls to this server: the configured one, or one derived from its command.
 pub fn scope(config: &Config, command: &[OsString]) -> String {
-    config.scope.clone().unwrap_or_else(|| guard::default_scope(command))
+    config.scope.clone().unwrap_or_else(|| {
+        // Where it is not known, it can't be told apart by it either.
+        let directory = std::env::current_dir().unwrap_or_default();
+        guard::default_scope(command, &directory)
+    })
 }
 
 /// Runs the server and stands between it and the client, until the client closes its side or SIGTERM or SIGINT comes.

@@ -1,11 +1,13 @@
 //! Both directions: what is relayed as it is, and what is taken aside.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 use bytes::Bytes;
 use settled::Engine;
 use tokio::io::AsyncRead;
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::{Semaphore, mpsc, watch};
+use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
 use crate::answer::error_line;
@@ -22,6 +24,12 @@ use crate::tools::Tools;
 
 /// How many guarded calls may be under way at once; more are refused, so that memory stays bounded.
 pub(crate) const CALLS: usize = 4096;
+
+/// How many lines of the client are read ahead.
+const LINES: usize = 64;
+
+/// How many lines wait while the server lists its tools; beyond that, the client's messages are not read.
+const HELD: usize = 4096;
 
 /// Everything that the calls of one client share.
 pub(crate) struct Proxy {
@@ -45,25 +53,65 @@ enum Plan {
     Pass(Note),
     Replace(Bytes),
     Opened,
-    Call(Call, Option<Terms>),
+    Call(Call, Terms),
     Withhold,
     Answer(String),
 }
 
 impl Proxy {
-    /// Reads the client's messages until there are no more.
-    pub(crate) async fn read_client<R: AsyncRead + Unpin>(self: Arc<Self>, stdin: R) {
-        let mut lines = Lines::new(stdin);
-        loop {
-            match lines.next().await {
-                Ok(Some(line)) => self.from_client(line).await,
-                Ok(None) => return,
-                Err(error) => {
-                    tracing::error!(%error, "the client's messages can't be read");
-                    return;
+    /// Takes the client's messages, in their order, until there are no more. A call that can't be judged before the server
+    /// has listed its tools holds up what comes after it; only the client's answers go past it, since the server may need
+    /// one before it lists anything.
+    pub(crate) async fn read_client<R: AsyncRead + Send + Unpin + 'static>(self: Arc<Self>, stdin: R) {
+        let (read, mut lines) = mpsc::channel(LINES);
+        let reading = AbortOnDrop(tokio::spawn(read_lines(stdin, read)));
+        let mut held: VecDeque<Bytes> = VecDeque::new();
+        let mut more = true;
+        while more || !held.is_empty() {
+            if held.is_empty() {
+                match lines.recv().await {
+                    Some(line) if self.must_wait(&line) => held.push_back(line),
+                    Some(line) => self.from_client(line).await,
+                    None => more = false,
                 }
+                continue;
+            }
+            tokio::select! {
+                () = self.tools.listed() => {
+                    while let Some(line) = held.pop_front() {
+                        if self.must_wait(&line) {
+                            held.push_front(line);
+                            break;
+                        }
+                        self.from_client(line).await;
+                    }
+                }
+                line = lines.recv(), if more && held.len() < HELD => match line {
+                    Some(line) if matches!(parse(&line), Frame::Response { .. }) => self.from_client(line).await,
+                    Some(line) => held.push_back(line),
+                    None => more = false,
+                },
             }
         }
+        drop(reading);
+    }
+
+    /// Whether a line holds a call that can't be judged before the server has listed its tools.
+    fn must_wait(&self, line: &Bytes) -> bool {
+        match parse(line) {
+            Frame::Batch(members) => members.iter().any(|member| self.is_undecided(&parse_valid(member))),
+            frame => self.is_undecided(&frame),
+        }
+    }
+
+    fn is_undecided(&self, frame: &Frame<'_>) -> bool {
+        let Frame::Request { method, params: Some(params), .. } = frame else { return false };
+        if method != "tools/call" {
+            return false;
+        }
+        let Some(tool) = splice::get_string(params, "name") else { return false };
+        self.tools.call_came(params);
+        decide_by_configuration(&self.config, &tool).is_none() && self.tools.known(&tool).is_none()
     }
 
     async fn from_client(self: &Arc<Self>, line: Bytes) {
@@ -91,7 +139,7 @@ impl Proxy {
 
     fn plan(&self, frame: &Frame<'_>, line: &Bytes) -> Plan {
         match frame {
-            Frame::Request { id, method, params } if method == "tools/call" => self.plan_call(id, *params, line),
+            Frame::Request { id, method, params } if method == "tools/call" => self.plan_call(id, *params),
             Frame::Request { id, method, params } => {
                 let initialize = (method == "initialize").then(|| params.map(str::to_owned));
                 Plan::Pass(Note::Requests(vec![((*id).to_owned(), initialize)]))
@@ -126,25 +174,20 @@ impl Proxy {
         }
     }
 
-    fn plan_call(&self, id: &str, params: Option<&str>, line: &Bytes) -> Plan {
+    fn plan_call(&self, id: &str, params: Option<&str>) -> Plan {
         let name = params.and_then(|params| splice::get_string(params, "name"));
         let (Some(params), Some(tool)) = (params, name) else {
             // Nothing that any server could run; it says so itself.
             return Plan::Pass(Note::Requests(vec![(id.to_owned(), None)]));
         };
-        let decision = decide_by_configuration(&self.config, &tool).or_else(|| {
-            let annotations = self.tools.known(&tool)?;
-            Some(decide(&self.config, &tool, annotations.as_ref()))
-        });
-        self.tools.call_came(params);
         self.ready.send_if_modified(|ready| !std::mem::replace(ready, true));
-        let terms = match decision {
-            Some(Decision::Pass) => return Plan::Pass(Note::Requests(vec![(id.to_owned(), None)])),
-            Some(Decision::Guard(terms)) => Some(terms),
-            None => None,
+        // A tool that the server does not list counts as not annotated.
+        let annotations = self.tools.known(&tool).flatten();
+        let terms = match decide(&self.config, &tool, annotations.as_ref()) {
+            Decision::Pass => return Plan::Pass(Note::Requests(vec![(id.to_owned(), None)])),
+            Decision::Guard(terms) => terms,
         };
-        let call =
-            Call { id: id.to_owned(), line: line.clone(), tool, params: params.to_owned(), came: Instant::now() };
+        let call = Call { id: id.to_owned(), tool, params: params.to_owned(), came: Instant::now() };
         Plan::Call(call, terms)
     }
 
@@ -181,6 +224,33 @@ impl Proxy {
             for id in ids {
                 let text = "nothing was sent: the server process has ended";
                 self.client.send(error_line(&id, TRANSPORT_ERROR, text, None)).await;
+            }
+        }
+    }
+}
+
+/// A task that ends with its owner.
+struct AbortOnDrop(JoinHandle<()>);
+
+impl Drop for AbortOnDrop {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+async fn read_lines<R: AsyncRead + Unpin>(stdin: R, lines: mpsc::Sender<Bytes>) {
+    let mut stdin = Lines::new(stdin);
+    loop {
+        match stdin.next().await {
+            Ok(Some(line)) => {
+                if lines.send(line).await.is_err() {
+                    return;
+                }
+            }
+            Ok(None) => return,
+            Err(error) => {
+                tracing::error!(%error, "the client's messages can't be read");
+                return;
             }
         }
     }

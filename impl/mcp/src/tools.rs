@@ -8,7 +8,7 @@ use std::time::Duration;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use tokio::sync::{Notify, watch};
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout_at};
 
 use crate::book::OwnReply;
 use crate::config::Config;
@@ -31,6 +31,8 @@ pub(crate) struct Tools {
     wanted: Notify,
     /// How often it was wanted.
     asked: AtomicU64,
+    /// When it was wanted last.
+    since: Mutex<Instant>,
     /// `_meta` for the requests, of a client that never opens a session.
     meta: Mutex<Option<String>>,
 }
@@ -41,6 +43,7 @@ impl Tools {
             list: watch::Sender::new(None),
             wanted: Notify::new(),
             asked: AtomicU64::new(0),
+            since: Mutex::new(Instant::now()),
             meta: Mutex::default(),
         }
     }
@@ -77,6 +80,7 @@ impl Tools {
     fn refresh(&self) {
         self.list.send_modify(|list| {
             self.asked.fetch_add(1, Ordering::AcqRel);
+            *self.since.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
             *list = None;
         });
         self.wanted.notify_one();
@@ -87,16 +91,23 @@ impl Tools {
         self.list.borrow().as_ref().map(|list| list.get(tool).copied())
     }
 
-    /// What the server says of a tool, once the list is there; nothing if that takes too long.
-    pub(crate) async fn annotations(&self, tool: &str) -> Option<Annotations> {
+    /// Resolves when the list is there. One that takes too long is done without, until it comes after all: only the calls
+    /// that came meanwhile have waited for it.
+    pub(crate) async fn listed(&self) {
+        let since = *self.since.lock().unwrap_or_else(PoisonError::into_inner);
         let mut list = self.list.subscribe();
-        match timeout(PATIENCE, list.wait_for(Option::is_some)).await {
-            Ok(Ok(list)) => list.as_ref().and_then(|list| list.get(tool).copied()),
-            _ => {
-                tracing::warn!(tool, "the server has not listed its tools yet: this one counts as not annotated");
-                None
-            }
+        if timeout_at(since + PATIENCE, list.wait_for(Option::is_some)).await.is_ok() {
+            return;
         }
+        self.list.send_if_modified(|list| {
+            // Wanted again since: that list is waited for, too.
+            let late = list.is_none() && *self.since.lock().unwrap_or_else(PoisonError::into_inner) == since;
+            if late {
+                tracing::warn!("the server has not listed its tools: until it does, they count as not annotated");
+                *list = Some(List::default());
+            }
+            late
+        });
     }
 
     /// Reads the list whenever it is wanted. Never returns.
@@ -117,6 +128,15 @@ impl Tools {
                 Read::Nothing => before.clone(),
             };
             before = list.clone();
+            let mut misnamed: Vec<&str> =
+                config.tools.keys().filter(|name| !list.contains_key(*name)).map(String::as_str).collect();
+            misnamed.retain(|name| named.insert((*name).to_owned()));
+            if !misnamed.is_empty() {
+                tracing::warn!(
+                    tools = misnamed.join(", "),
+                    "settled.toml declares tools that the server does not have: is a name misspelt?"
+                );
+            }
             let mut new: Vec<&str> = list
                 .iter()
                 .filter(|(name, annotations)| undeclared(&config, name, annotations) && !named.contains(*name))

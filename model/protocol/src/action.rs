@@ -148,16 +148,16 @@ pub enum Wait {
 pub enum Refusal {
     /// Only an unknown operation can be decided by a person.
     NotUnknown,
-    /// "It did not happen" can't be said while something of it may still be on its way (rule 10).
+    /// "It did not happen" and "nobody will know" can't be said while something of it may still be on its way (rule 10).
     NotQuiet,
 }
 
 impl fmt::Display for Refusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Refusal::NotUnknown => "its outcome is not unknown: there is nothing to decide",
+            Refusal::NotUnknown => "its outcome is not unknown: it has one, or is still under way",
             Refusal::NotQuiet => {
-                "an attempt of it may still be on its way, so nobody can say yet that it did not happen"
+                "an attempt of it may still be on its way, so nobody can say yet that it will not happen"
             }
         })
     }

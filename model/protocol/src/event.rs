@@ -82,7 +82,7 @@ pub enum What<H> {
     Decide {
         /// As what it is to be settled.
         verdict: Verdict<H>,
-        /// Nothing of it can be on its way any more; needed for "it did not happen" (rule 10).
+        /// Nothing of it can be on its way any more; needed for "it did not happen" (rule 10) and for giving up.
         quiet: bool,
     },
     /// The caller wants it not to happen (rule 11).

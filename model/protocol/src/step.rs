@@ -155,7 +155,8 @@ impl Policy {
             }
             (State::Unknown { sent, .. } | State::Escalated { sent, .. }, What::Decide { verdict, quiet }) => {
                 match verdict {
-                    Verdict::Failed(_) if !quiet => r.stay([Action::Refuse(Refusal::NotQuiet)]),
+                    // Giving up frees a derived key, just as a failure does.
+                    Verdict::Failed(_) | Verdict::Abandoned(_) if !quiet => r.stay([Action::Refuse(Refusal::NotQuiet)]),
                     _ => r.settle(verdict, Some(sent)),
                 }
             }

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::Args;
+use clap::builder::RangedU64ValueParser;
 use comfy_table::{Cell, CellAlignment, Color, Table, presets};
 use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
@@ -25,8 +26,8 @@ pub struct CheckArgs {
     /// Write the first counterexample to a file, for programs.
     #[arg(long, value_name = "FILE")]
     trace: Option<PathBuf>,
-    /// Print counterexamples as Mermaid sequence diagrams.
-    #[arg(long, conflicts_with = "json")]
+    /// Print nothing but the counterexamples, as Mermaid sequence diagrams.
+    #[arg(long, conflicts_with_all = ["json", "quiet"])]
     diagram: bool,
     /// Only the table, no counterexamples.
     #[arg(long, short)]
@@ -34,7 +35,7 @@ pub struct CheckArgs {
     #[command(flatten)]
     bounds: Bounds,
     /// Stop after about this many states; what is not decided then is "not finished".
-    #[arg(long, value_name = "N", default_value_t = 200_000_000)]
+    #[arg(long, value_name = "N", default_value_t = 200_000_000, value_parser = RangedU64ValueParser::<usize>::new().range(1..))]
     max_states: usize,
     /// Stop after this time; what is not decided then is "not finished".
     #[arg(long, value_name = "SPAN", default_value = "10m", value_parser = humantime::parse_duration)]
@@ -120,28 +121,42 @@ pub fn run(args: CheckArgs) -> Result<Exit, Failure> {
     }
     if args.json {
         crate::output::json(&reports.iter().map(ReportJson::of).collect::<Vec<_>>())?;
+    } else if args.diagram {
+        for (report, (property, trace)) in
+            reports.iter().flat_map(|report| report.violations().map(move |v| (report, v)))
+        {
+            let title = format!("%% {}: {}", report.description.name, property.name());
+            crate::output::line(format!("{title}\n{}\n", trace.mermaid()))?;
+        }
     } else {
         crate::output::line(table(&reports))?;
         if !args.quiet {
             for report in &reports {
-                for line in details(report, args.diagram) {
+                for line in details(report) {
                     crate::output::line(line)?;
                 }
             }
         }
         crate::output::line(summary(&reports))?;
     }
-    let all_hold = reports.iter().all(Report::all_hold);
-    Ok(if all_hold { Exit::Good } else { Exit::Violated })
+    Ok(if reports.iter().any(|report| report.violations().next().is_some()) {
+        Exit::Violated
+    } else if reports.iter().all(Report::all_hold) {
+        Exit::Good
+    } else {
+        Exit::NotFinished
+    })
 }
 
 /// A shipped protocol by name, or one from a file.
 pub fn load(name: &str) -> Result<Description, Failure> {
-    let loaded = if name.ends_with(".toml") || Path::new(name).is_file() {
-        settled_model::load_file(Path::new(name))
-    } else {
-        settled_model::library::load(name)
-    };
+    // A file never stands in for a shipped protocol of its name.
+    let loaded =
+        if settled_model::library::text(name).is_none() && (name.ends_with(".toml") || Path::new(name).is_file()) {
+            settled_model::load_file(Path::new(name))
+        } else {
+            settled_model::library::load(name)
+        };
     loaded.map_err(|error| Failure::input(error.to_string()))
 }
 
@@ -185,7 +200,7 @@ pub fn table(reports: &[Report]) -> Table {
     table
 }
 
-fn details(report: &Report, diagram: bool) -> Vec<String> {
+fn details(report: &Report) -> Vec<String> {
     let mut lines = Vec::new();
     let violations: Vec<_> = report.violations().collect();
     if violations.is_empty() {
@@ -198,7 +213,7 @@ fn details(report: &Report, diagram: bool) -> Vec<String> {
             property.name(),
             trace.steps.len()
         ));
-        lines.push(if diagram { trace.mermaid() } else { trace.text() });
+        lines.push(trace.text());
     }
     lines
 }

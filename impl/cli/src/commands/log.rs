@@ -51,15 +51,15 @@ pub fn run(args: LogArgs) -> Result<Exit, Failure> {
     block_on(async move {
         match args.command {
             LogCommand::List { ledger, unsettled, json } => {
-                let ledger = ledger::open_existing(&ledger.directory(None)?).await?;
+                let ledger = ledger::open_existing(&ledger.directory()?).await?;
                 let filter = if unsettled { Filter::Unsettled } else { Filter::All };
                 list(&ledger.scan(filter).await?, json)
             }
-            LogCommand::Show { key, ledger, json } => {
-                let ledger = ledger::open_existing(&ledger.directory(None)?).await?;
+            LogCommand::Show { key, ledger: at, json } => {
+                let ledger = ledger::open_existing(&at.directory()?).await?;
                 let entry = find(&ledger, &key).await?;
                 let history = ledger.history(&entry.key).await?;
-                show(&entry, &history, json)
+                show(&entry, &history, &at.repeated(), json)
             }
         }
     })
@@ -88,7 +88,7 @@ fn list(entries: &[Entry], json: bool) -> Result<Exit, Failure> {
     }
     let mut table = Table::new();
     table.load_style(presets::UTF8_BORDERS_ONLY);
-    table.set_header(["key", "state", "attempts", "asked at", "last sent at"]);
+    table.set_header(["key", "state", "attempts", "last sent at", "asked"]);
     for entry in entries {
         let record = &entry.record;
         let sent = record.sent();
@@ -96,17 +96,18 @@ fn list(entries: &[Entry], json: bool) -> Result<Exit, Failure> {
             entry.key.to_string(),
             state(record),
             sent.map_or(0, |sent| sent.attempt().get()).to_string(),
-            time(record.created()),
             sent.map_or_else(|| "–".to_owned(), |sent| time(sent.at())),
+            shortened(&entry.asked, 60),
         ]);
     }
     crate::output::line(table)?;
     let open = entries.iter().filter(|entry| !entry.record.is_settled()).count();
-    crate::output::line(format!("{} operations, {open} not settled", entries.len()))?;
+    let plural = if entries.len() == 1 { "" } else { "s" };
+    crate::output::line(format!("{} operation{plural}, {open} not settled", entries.len()))?;
     Ok(Exit::Good)
 }
 
-fn show(entry: &Entry, history: &[Change], json: bool) -> Result<Exit, Failure> {
+fn show(entry: &Entry, history: &[Change], ledger: &str, json: bool) -> Result<Exit, Failure> {
     if json {
         let steps = history.iter().map(ChangeJson::of).collect();
         crate::output::json(&WholeJson { operation: EntryJson::of(entry), steps })?;
@@ -121,7 +122,7 @@ fn show(entry: &Entry, history: &[Change], json: bool) -> Result<Exit, Failure> 
     ];
     if let Some(sent) = record.sent() {
         lines.push(format!(
-            "attempts     {}, the last at {} by owner {}",
+            "attempts     {}, the last at {} by process number {}",
             sent.attempt(),
             time(sent.at()),
             sent.owner()
@@ -144,20 +145,26 @@ fn show(entry: &Entry, history: &[Change], json: bool) -> Result<Exit, Failure> 
     lines.push("steps".to_owned());
     for change in history {
         lines.push(format!(
-            "  {}  {:<18} → {} (owner {}, version {})",
+            "  {}  {:<18} → {} (by process number {}{})",
             time(change.at),
             change.event,
             state(&change.record),
             change.by,
-            change.record.version()
+            change.note.as_ref().map_or_else(String::new, |note| format!("; note: {note}"))
         ));
     }
     if matches!(record.state(), State::Unknown { .. } | State::Escalated { .. }) {
-        lines.push(format!(
-            "Whether it happened is not known. Look at the tool's own records, then decide:\n  settled resolve '{}' --as \
-             succeeded|failed|abandoned --note TEXT",
-            entry.key
-        ));
+        let key = &entry.key;
+        lines.push(
+            "Whether it happened is not known. Look at the tool's own records, then say what you found:".to_owned(),
+        );
+        for (verdict, note, more) in [
+            ("succeeded", "where you saw it", ""),
+            ("failed", "where it is missing", " [--nothing-pending]"),
+            ("abandoned", "why nobody will know", " [--nothing-pending]"),
+        ] {
+            lines.push(format!("  settled resolve '{key}'{ledger} --as {verdict} --note \"{note}\"{more}"));
+        }
     }
     crate::output::line(lines.join("\n"))?;
     Ok(Exit::Good)
@@ -168,6 +175,18 @@ pub fn time(at: Time) -> String {
     match SystemTime::UNIX_EPOCH.checked_add(Duration::from_millis(at.0)) {
         Some(at) => humantime::format_rfc3339_millis(at).to_string(),
         None => format!("{at} ms"),
+    }
+}
+
+/// The arguments of a call, or whatever was asked, in at most so many characters.
+fn shortened(asked: &Bytes, most: usize) -> String {
+    let arguments = serde_json::from_slice::<serde_json::Value>(asked)
+        .ok()
+        .and_then(|asked| Some(asked.get("arguments")?.to_string()));
+    let text = arguments.unwrap_or_else(|| String::from_utf8_lossy(asked).into_owned());
+    match text.char_indices().nth(most) {
+        Some((end, _)) => format!("{}…", &text[..end]),
+        None => text,
     }
 }
 
@@ -233,6 +252,7 @@ struct ChangeJson {
     state: &'static str,
     version: u64,
     owner: u32,
+    note: Option<String>,
 }
 
 impl ChangeJson {
@@ -243,6 +263,7 @@ impl ChangeJson {
             state: change.record.state().name(),
             version: change.record.version().0,
             owner: change.by.0,
+            note: change.note.clone(),
         }
     }
 }

@@ -11,7 +11,7 @@ use settled_mcp::{Config, ProxyOptions};
 use tracing_subscriber::EnvFilter;
 
 use crate::failure::{Exit, Failure};
-use crate::ledger::{self, LedgerArgs};
+use crate::ledger;
 use crate::runtime::block_on;
 
 /// Stands between an MCP client and an MCP server (stdio), and makes guarded tool calls happen at most once.
@@ -22,8 +22,12 @@ pub struct McpArgs {
     /// What is declared of the server's tools [default: nothing; annotations decide]
     #[arg(long, value_name = "settled.toml")]
     config: Option<PathBuf>,
-    #[command(flatten)]
-    ledger: LedgerArgs,
+    /// Separates the keys of this server (or tenant) from those of others [default: from the command and the directory]
+    #[arg(long, value_name = "NAME")]
+    scope: Option<String>,
+    /// The ledger's directory [default: the configuration's, else $XDG_STATE_HOME/settled or ~/.local/state/settled]
+    #[arg(long, value_name = "DIR", env = "SETTLED_LEDGER")]
+    ledger: Option<PathBuf>,
     /// The MCP server's command, after --
     #[arg(last = true, required = true, value_name = "COMMAND")]
     command: Vec<OsString>,
@@ -38,11 +42,12 @@ pub fn run(args: McpArgs) -> Result<Exit, Failure> {
         Some(path) => Config::load(path).map_err(|error| Failure::input(error.to_string()))?,
         None => Config::default(),
     };
-    let directory = args.ledger.directory(config.ledger.as_deref())?;
+    if args.scope.is_some() {
+        config.scope = args.scope;
+    }
     // Whoever is told to look there has to be told where, unless they find it without.
-    config.ledger = (args.ledger.ledger.is_some() || config.ledger.is_some())
-        .then(|| std::path::absolute(&directory))
-        .transpose()?;
+    config.ledger = args.ledger.or(config.ledger).map(std::path::absolute).transpose()?;
+    let directory = ledger::directory(config.ledger.clone())?;
     block_on(async move {
         let ledger = ledger::open(&directory).await?;
         let history = directory.join(ledger::HISTORY_FILE);
@@ -55,6 +60,9 @@ pub fn run(args: McpArgs) -> Result<Exit, Failure> {
             .await
             .map_err(|error| Failure::nothing(error.to_string()))?;
         let code = ended.server.and_then(|status| status.code()).unwrap_or(0);
+        if code != 0 {
+            eprintln!("settled: the server ended with status {code}");
+        }
         Ok(Exit::Code(u8::try_from(code).unwrap_or(1)))
     })
 }

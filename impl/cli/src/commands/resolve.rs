@@ -3,6 +3,7 @@
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use bytes::Bytes;
+use clap::builder::NonEmptyStringValueParser;
 use clap::{Args, ValueEnum};
 use settled::protocol::{Cause, Refusal, State};
 use settled::{DecidedAs, Decision, Engine, EngineError, EngineOptions, Entry};
@@ -22,13 +23,13 @@ pub struct ResolveArgs {
     /// What you found out.
     #[arg(long = "as", value_enum)]
     verdict: VerdictArg,
-    /// Why, for whoever reads the ledger later; it is told to callers who ask again, too.
-    #[arg(long, value_name = "TEXT")]
+    /// Why, for whoever reads the ledger later. (Callers who ask again are told, too, unless it is abandoned.)
+    #[arg(long, value_name = "TEXT", value_parser = NonEmptyStringValueParser::new())]
     note: String,
     /// The tool's own result, as JSON, for callers who ask again (with `--as succeeded`).
     #[arg(long, value_name = "JSON")]
     result: Option<String>,
-    /// With `--as failed`: you have made sure that nothing of it can still be on its way or at work.
+    /// With `--as failed` and `--as abandoned`: you have made sure that nothing of it can still be on its way or at work.
     #[arg(long)]
     nothing_pending: bool,
     #[command(flatten)]
@@ -39,17 +40,20 @@ pub struct ResolveArgs {
 enum VerdictArg {
     /// It happened. Callers are told so.
     Succeeded,
-    /// It did not happen and will not. Callers may try again.
+    /// It did not happen and will not. Callers may try again; with a key of their own, under a new key.
     Failed,
-    /// Nobody will know. The key is free for a new operation if it was derived from arguments.
+    /// Nobody will know. A key that was derived from arguments is free for a new call then; a caller's own key is not.
     Abandoned,
 }
 
 /// Runs the command.
 pub fn run(args: ResolveArgs) -> Result<Exit, Failure> {
     let body = body(&args)?;
+    if args.nothing_pending && args.verdict == VerdictArg::Succeeded {
+        return Err(Failure::input("--nothing-pending goes with --as failed or --as abandoned only"));
+    }
     block_on(async move {
-        let directory = args.ledger.directory(None)?;
+        let directory = args.ledger.directory()?;
         let ledger = ledger::open_existing(&directory).await?;
         let entry = super::log::find(&ledger, &args.key).await?;
         let owner_alive = match entry.record.sent() {

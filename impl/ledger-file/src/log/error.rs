@@ -3,6 +3,8 @@
 use std::io;
 use std::sync::Arc;
 
+use super::disk::Displaced;
+
 /// An error of the log. Cheap to clone: one failed write is reported to every caller of its batch.
 #[derive(Debug, Clone, thiserror::Error)]
 #[non_exhaustive]
@@ -41,6 +43,30 @@ pub enum LogError {
         offset: u64,
         /// What is wrong there.
         kind: Corruption,
+    },
+    /// The log had begun, and what it began with is gone: a file was removed, emptied, or not restored.
+    #[error(
+        "the log is lost: `{marker}` says that there was one, but `{segment}` is {found}; nothing was changed: restore the \
+         directory from a backup, or remove the whole directory to begin anew, without all that was recorded"
+    )]
+    Lost {
+        /// The file that says that the log had begun.
+        marker: &'static str,
+        /// The first segment's file name.
+        segment: String,
+        /// What became of that: a participle or an adjective.
+        found: &'static str,
+    },
+    /// The file being written is no longer where the log will be looked for. The batch isn't acknowledged.
+    #[error(
+        "`{file}` of the log was taken away while in use: {source}; what is written now would be lost: put the directory \
+         back as it was or restore it from a backup, then restart all processes that use it"
+    )]
+    Displaced {
+        /// The file's name within the log's directory.
+        file: String,
+        /// What happened to it.
+        source: Displaced,
     },
     /// A batch was written in a format that this version doesn't know.
     #[error(

@@ -1,40 +1,47 @@
 //! The lock that makes one process the writer of a directory.
 
-use std::fs::{File, OpenOptions, TryLockError};
-use std::os::unix::fs::OpenOptionsExt;
+use std::fs::{File, TryLockError};
 use std::path::Path;
 
 use super::LogError;
-use super::disk::create_dir;
-
-const NAME: &str = "LOCK";
+use super::disk::{FileId, create_dir};
 
 /// Holds the exclusive lock on a directory until it is dropped or its process ends, however it ends.
 ///
-/// The file `LOCK` stays behind on purpose: removing it would let two processes lock two files of the same name.
+/// The directory itself is locked rather than a file in it: whoever finds the same log finds the same lock, whatever is
+/// removed from the directory.
 #[derive(Debug)]
 #[must_use = "the lock is released when this is dropped"]
 pub struct DirLock {
-    _file: File,
+    _dir: File,
+    id: FileId,
 }
 
 impl DirLock {
     /// Takes the lock, or returns `None` at once if another holder, in this process or another, has it. Creates the
     /// directory where it doesn't exist.
     pub fn try_acquire(dir: &Path) -> Result<Option<DirLock>, LogError> {
-        create_dir(dir).map_err(|e| LogError::io("create the directory for", NAME, e))?;
-        let file = OpenOptions::new()
-            .write(true)
-            .create(true)
-            .truncate(false)
-            .mode(0o600)
-            .open(dir.join(NAME))
-            .map_err(|e| LogError::io("open", NAME, e))?;
-        match file.try_lock() {
-            Ok(()) => Ok(Some(DirLock { _file: file })),
-            Err(TryLockError::WouldBlock) => Ok(None),
-            Err(TryLockError::Error(e)) => Err(LogError::io("lock", NAME, e)),
+        let error = |doing| move |e| LogError::io(doing, ".", e);
+        loop {
+            create_dir(dir).map_err(error("create"))?;
+            let open = File::open(dir).map_err(error("open"))?;
+            match open.try_lock() {
+                Ok(()) => {}
+                Err(TryLockError::WouldBlock) => return Ok(None),
+                Err(TryLockError::Error(e)) => return Err(error("lock")(e)),
+            }
+            let id = FileId::of(&open.metadata().map_err(error("examine"))?);
+            // The directory may have been replaced since it was opened.
+            if FileId::at(dir).is_ok_and(|now| now == id) {
+                return Ok(Some(DirLock { _dir: open, id }));
+            }
         }
+    }
+
+    /// The directory that is locked.
+    #[cfg_attr(loom, allow(dead_code))]
+    pub(crate) fn id(&self) -> FileId {
+        self.id
     }
 }
 

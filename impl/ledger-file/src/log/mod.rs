@@ -3,11 +3,15 @@
 //! A log is a directory of segments `log.<base>`, where the base, in 16 hexadecimal digits, is the segment's first *position*.
 //! A position is a byte's place in the whole log and addresses a frame for good. A batch costs one write and one `fdatasync`.
 //! One process writes a directory at a time: take its [`DirLock`] first.
+//!
+//! A file `LEDGER` says that the first batch has become durable. Without it, a log whose files were lost would look like one
+//! that hasn't begun.
 
 pub mod disk;
 mod error;
 mod format;
 mod lock;
+mod marker;
 mod recovery;
 mod segment;
 
@@ -16,8 +20,12 @@ use std::time::{Duration, Instant};
 
 pub use error::{Corruption, LogError};
 pub use lock::DirLock;
+#[cfg(not(loom))]
+pub(crate) use marker::MARKER;
 pub use recovery::Refusal;
 pub use segment::LogReader;
+#[cfg(not(loom))]
+pub(crate) use segment::name as segment_name;
 
 use disk::Disk;
 use segment::{Segment, Segments, Tail};
@@ -65,6 +73,8 @@ pub struct Log {
     segments: Segments,
     tail: Tail,
     next_batch: u64,
+    /// Whether the marker has been made.
+    marked: bool,
     buffer: Vec<u8>,
     sync_time: Duration,
     poisoned: Option<Arc<LogError>>,
@@ -81,7 +91,11 @@ impl Log {
         options: LogOptions,
         mut on_frame: impl FnMut(u64, &[u8]) -> Result<(), Refusal>,
     ) -> Result<(Log, Recovery), LogError> {
+        let mut marked = marker::is_there(&*disk)?;
         let scan = recovery::scan(&*disk, &mut on_frame)?;
+        if marked && scan.batches == 0 {
+            return Err(scan.lost());
+        }
         let mut list = scan.segments;
         let tail = match list.last() {
             Some(last) => {
@@ -94,6 +108,10 @@ impl Log {
                 Tail { segment: first, end: 0, allocated: 0 }
             }
         };
+        if !marked && scan.batches > 0 {
+            marker::make(&*disk)?;
+            marked = true;
+        }
         let (frames, batches) = (scan.frames, scan.batches);
         let recovery = Recovery { frames, batches, cut_bytes: scan.torn, next_batch: batches + 1 };
         let log = Log {
@@ -102,6 +120,7 @@ impl Log {
             segments: Segments::new(list),
             tail,
             next_batch: recovery.next_batch,
+            marked,
             buffer: Vec::new(),
             sync_time: Duration::ZERO,
             poisoned: None,
@@ -151,6 +170,8 @@ impl Log {
             self.segments.push(segment.clone());
             self.tail = Tail { segment, end: 0, allocated: 0 };
         }
+        // Writing past the end of a file that was cut would make it long enough again, with nothing in it.
+        self.tail.check_length()?;
         self.tail.reserve(len, preallocate_bytes, segment_bytes)?;
         let positions =
             format::encode(&mut self.buffer, frames, self.next_batch, self.tail.segment.base, self.tail.end);
@@ -158,6 +179,11 @@ impl Log {
         let before = Instant::now();
         self.tail.segment.sync_data()?;
         self.sync_time = before.elapsed();
+        self.tail.check_place()?;
+        if !self.marked {
+            marker::make(&*self.disk)?;
+            self.marked = true;
+        }
         self.tail.end += len;
         self.next_batch += 1;
         // One exceptional batch shouldn't hold its memory for ever.

@@ -22,12 +22,13 @@
 //! and to drop it could make an effect happen twice.
 //!
 //! What can't be told from a tear: loss of whole sectors of the last batch, or of the end of the last file, or of all of the
-//! last segments, by something that isn't a crash.
+//! last segments, by something that isn't a crash. Only the loss of all batches is told, by the marker.
 
 use std::io;
 
 use super::disk::{Disk, DiskFile, SECTOR, read_full_at};
 use super::format::{self, ALIGN, Check, HEADER, Header, VERSION};
+use super::marker::MARKER;
 use super::segment::{self, Segment};
 use super::{Corruption, LogError};
 
@@ -100,6 +101,16 @@ enum Found {
 }
 
 impl Scan {
+    /// The error for a log that had begun, where no batch was found.
+    pub fn lost(&self) -> LogError {
+        let found = match self.segments.first() {
+            None => "missing",
+            Some(_) if self.allocated == 0 => "empty",
+            Some(_) => "without a whole batch",
+        };
+        LogError::Lost { marker: MARKER, segment: segment::name(0), found }
+    }
+
     fn segment(&mut self, segment: &Segment, next: Option<u64>, on_frame: &mut OnFrame<'_>) -> Result<(), LogError> {
         let mut window = Window::new(segment)?;
         let corrupt = |offset, kind| Err(LogError::Corrupt { segment: segment.name(), offset, kind });

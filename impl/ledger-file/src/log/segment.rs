@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::{PoisonError, RwLock};
 
 use super::LogError;
-use super::disk::{Disk, DiskFile, read_full_at, write_all_at};
+use super::disk::{Disk, DiskFile, Displaced, read_full_at, write_all_at};
 use super::format::{self, FRAME_HEADER};
 
 const PREFIX: &str = "log.";
@@ -79,6 +79,24 @@ pub(crate) struct Tail {
 impl Tail {
     pub fn position(&self) -> u64 {
         self.segment.base + self.end
+    }
+
+    /// Checks that nobody has cut the file.
+    pub fn check_length(&self) -> Result<(), LogError> {
+        let found = self.segment.len()?;
+        if found >= self.allocated {
+            return Ok(());
+        }
+        Err(self.displaced(Displaced::Cut { found, expected: self.allocated }))
+    }
+
+    /// Checks that the next one to open the log will find this file.
+    pub fn check_place(&self) -> Result<(), LogError> {
+        self.segment.file.in_place(self.allocated).map_err(|source| self.displaced(source))
+    }
+
+    fn displaced(&self, source: Displaced) -> LogError {
+        LogError::Displaced { file: self.segment.name(), source }
     }
 
     /// Writes zeros ahead so that `len` more bytes fit, up to a multiple of `chunk` but no further than `limit` unless `len`

@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use super::{Disk, DiskFile, SECTOR};
+use super::{Disk, DiskFile, Displaced, SECTOR};
 
 /// What goes wrong, counted from when the faults are set. `n` = 1 is the next such operation.
 #[derive(Debug, Clone, Copy, Default)]
@@ -315,5 +315,14 @@ impl DiskFile for FaultFile {
     fn truncate(&self, len: u64) -> io::Result<()> {
         let len = index(len)?;
         self.content(|content| content.truncate(len))
+    }
+
+    fn in_place(&self, expected: u64) -> Result<(), Displaced> {
+        match self.len() {
+            Ok(found) if found < expected => Err(Displaced::Cut { found, expected }),
+            Ok(_) => Ok(()),
+            Err(e) if e.kind() == io::ErrorKind::NotFound => Err(Displaced::FileGone),
+            Err(e) => Err(Displaced::Unknown(e.to_string())),
+        }
     }
 }

@@ -7,12 +7,13 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::{Disk, DiskFile};
+use super::{Disk, DiskFile, Displaced, FileId};
 
 /// A real directory. It is created with mode 0700, its files with mode 0600.
 #[derive(Debug, Clone)]
 pub struct FsDisk {
     dir: PathBuf,
+    id: FileId,
     sync_delay: Duration,
 }
 
@@ -21,7 +22,8 @@ impl FsDisk {
     pub fn open(dir: impl Into<PathBuf>) -> io::Result<Self> {
         let dir = dir.into();
         create_dir(&dir)?;
-        Ok(FsDisk { dir, sync_delay: Duration::ZERO })
+        let id = FileId::at(&dir)?;
+        Ok(FsDisk { dir, id, sync_delay: Duration::ZERO })
     }
 
     /// Makes every sync of a file's data take this much longer, to measure as on a slower disk.
@@ -31,37 +33,53 @@ impl FsDisk {
         self
     }
 
-    fn file(&self, file: File) -> Arc<dyn DiskFile> {
-        Arc::new(FsFile { file, sync_delay: self.sync_delay })
+    /// The directory that it uses.
+    pub(crate) fn id(&self) -> FileId {
+        self.id
+    }
+
+    fn file(&self, name: &str, options: &OpenOptions) -> io::Result<Arc<dyn DiskFile>> {
+        let path = self.dir.join(name);
+        let file = options.open(&path)?;
+        let id = FileId::of(&file.metadata()?);
+        Ok(Arc::new(FsFile { file, id, path, disk: self.clone() }))
     }
 }
 
-/// Creates `dir` and its missing parents, each synced into its own parent.
+/// Creates `dir` and its missing parents, each synced into its own parent; all of them or none.
 pub(crate) fn create_dir(dir: &Path) -> io::Result<()> {
-    if dir.is_dir() {
-        return Ok(());
+    let missing: Vec<&Path> =
+        dir.ancestors().take_while(|dir| !dir.as_os_str().is_empty() && !dir.is_dir()).collect();
+    let mut created = Vec::new();
+    for dir in missing.into_iter().rev() {
+        if let Err(error) = create_one(dir, &mut created) {
+            // What someone else has put something into meanwhile stays.
+            created.iter().rev().for_each(|dir| drop(std::fs::remove_dir(dir)));
+            return Err(error);
+        }
     }
-    let parent = match dir.parent() {
-        Some(p) if !p.as_os_str().is_empty() => p,
-        _ => Path::new("."),
-    };
-    create_dir(parent)?;
+    Ok(())
+}
+
+fn create_one<'a>(dir: &'a Path, created: &mut Vec<&'a Path>) -> io::Result<()> {
     match DirBuilder::new().mode(0o700).create(dir) {
+        Ok(()) => created.push(dir),
         Err(e) if e.kind() == io::ErrorKind::AlreadyExists && dir.is_dir() => {}
-        other => other?,
+        Err(e) => return Err(e),
     }
-    File::open(parent)?.sync_all()
+    let parent = dir.parent().filter(|parent| !parent.as_os_str().is_empty());
+    File::open(parent.unwrap_or(Path::new(".")))?.sync_all()
 }
 
 impl Disk for FsDisk {
     fn create(&self, name: &str) -> io::Result<Arc<dyn DiskFile>> {
         let mut options = OpenOptions::new();
         options.read(true).write(true).create_new(true).mode(0o600);
-        Ok(self.file(options.open(self.dir.join(name))?))
+        self.file(name, &options)
     }
 
     fn open(&self, name: &str) -> io::Result<Arc<dyn DiskFile>> {
-        Ok(self.file(OpenOptions::new().read(true).write(true).open(self.dir.join(name))?))
+        self.file(name, OpenOptions::new().read(true).write(true))
     }
 
     fn list(&self) -> io::Result<Vec<String>> {
@@ -80,7 +98,9 @@ impl Disk for FsDisk {
 #[derive(Debug)]
 struct FsFile {
     file: File,
-    sync_delay: Duration,
+    id: FileId,
+    path: PathBuf,
+    disk: FsDisk,
 }
 
 impl DiskFile for FsFile {
@@ -93,8 +113,8 @@ impl DiskFile for FsFile {
     }
 
     fn sync_data(&self) -> io::Result<()> {
-        if !self.sync_delay.is_zero() {
-            std::thread::sleep(self.sync_delay);
+        if !self.disk.sync_delay.is_zero() {
+            std::thread::sleep(self.disk.sync_delay);
         }
         self.file.sync_data()
     }
@@ -109,5 +129,9 @@ impl DiskFile for FsFile {
 
     fn truncate(&self, len: u64) -> io::Result<()> {
         self.file.set_len(len)
+    }
+
+    fn in_place(&self, len: u64) -> Result<(), Displaced> {
+        Displaced::check((&self.disk.dir, self.disk.id), (&self.path, self.id), len)
     }
 }

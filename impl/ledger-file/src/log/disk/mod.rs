@@ -5,13 +5,17 @@
 
 mod fault;
 mod fs;
+mod place;
 
 use std::io;
 use std::sync::Arc;
 
 pub use fault::{FaultDisk, Faults};
 pub use fs::FsDisk;
+pub use place::Displaced;
+
 pub(crate) use fs::create_dir;
+pub(crate) use place::FileId;
 
 /// Bytes that a disk writes wholly or not at all, even when power fails. Disks with larger sectors satisfy this too.
 pub const SECTOR: usize = 512;
@@ -48,6 +52,9 @@ pub trait DiskFile: Send + Sync + 'static {
     }
     /// Cuts the file to `len` bytes; durable after [`sync_all`](DiskFile::sync_all).
     fn truncate(&self, len: u64) -> io::Result<()>;
+    /// Whether the name that it was opened by, in the directory that it was opened in, still leads to this file, which has
+    /// at least `len` bytes.
+    fn in_place(&self, len: u64) -> Result<(), Displaced>;
 }
 
 /// Writes all of `bytes`, going on after short and interrupted writes.
