@@ -16,7 +16,9 @@ pub(crate) fn from_log(error: &LogError, dir: &Path) -> LedgerError {
         LogError::Refused { source, .. } if matches!(source.downcast_ref(), Some(FrameError::Format(_))) => {
             LedgerError::Unavailable(text)
         }
-        LogError::Corrupt { .. } | LogError::NoFrame { .. } | LogError::Refused { .. } => LedgerError::Corrupt(text),
+        LogError::Corrupt { .. } | LogError::Lost { .. } | LogError::NoFrame { .. } | LogError::Refused { .. } => {
+            LedgerError::Corrupt(text)
+        }
         _ => LedgerError::Unavailable(text),
     }
 }

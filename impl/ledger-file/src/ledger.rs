@@ -4,20 +4,25 @@ use std::hash::{BuildHasher, RandomState};
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
+use std::time::Duration;
 
 use async_trait::async_trait;
 use settled::{Change, Entry, Filter, Ledger, LedgerError, Stored};
 use settled_protocol::{Durable, Epoch, Key, Version};
 use tokio::runtime::{Builder, Runtime};
-use tokio::time::Instant;
+use tokio::time::{Instant, sleep};
 
 use crate::error::from_io;
 use crate::options::FileLedgerOptions;
-use crate::owners::Owners;
+use crate::owners::{Owners, Sign};
+use crate::path::{self, Found};
 use crate::seat::Seat;
-use crate::store::{self, Ticket, check_size};
+use crate::store::{Ticket, check_size};
 use crate::sync::lock;
 use crate::wire::{Reply, Request};
+
+/// How often the files of this process's owners are looked after.
+const KEEP_OWNERS: Duration = Duration::from_millis(500);
 
 /// A ledger in a directory of a local disk, for any number of processes on one host.
 ///
@@ -32,7 +37,7 @@ use crate::wire::{Reply, Request};
 /// A store whose answer was lost with the holder is looked for at the next one: it is made once, and its answer is true.
 pub struct FileLedger {
     seat: Arc<Seat>,
-    owners: Owners,
+    owners: Arc<Owners>,
     tokens: Tokens,
     runtime: Mutex<Option<Runtime>>,
 }
@@ -52,7 +57,8 @@ impl FileLedger {
     /// [`LedgerError::Corrupt`] with the file and the offset if the log is damaged; [`LedgerError::Unavailable`] if the
     /// directory can't be used, or the process that holds it doesn't answer for as long as the options' patience.
     pub fn open(dir: impl AsRef<Path>, options: FileLedgerOptions) -> Result<Self, LedgerError> {
-        let dir = dir.as_ref();
+        let dir = &*path::absolute(dir.as_ref())?;
+        path::look(dir)?;
         let runtime = Builder::new_multi_thread()
             .worker_threads(2)
             .thread_name("settled-ledger-io")
@@ -60,10 +66,11 @@ impl FileLedger {
             .build()
             .map_err(|e| from_io("start threads for", dir, &e))?;
         let deadline = Instant::now() + options.patience;
-        let seat = Arc::new(Seat::new(dir, options, runtime.handle().clone()));
+        let owners = Arc::new(Owners::new(dir));
+        let seat = Arc::new(Seat::new(dir, options, Arc::clone(&owners), runtime.handle().clone()));
         let ledger = FileLedger {
             seat: Arc::clone(&seat),
-            owners: Owners::new(dir),
+            owners,
             tokens: Tokens::new(),
             runtime: Mutex::new(Some(runtime)),
         };
@@ -75,6 +82,17 @@ impl FileLedger {
         });
         let ended = |_| LedgerError::Unavailable("opening it was interrupted".to_owned());
         opened.recv().map_err(ended)??;
+        // Ends with the runtime.
+        seat.runtime().spawn({
+            let seat = Arc::clone(&seat);
+            async move {
+                loop {
+                    sleep(KEEP_OWNERS).await;
+                    let seat = Arc::clone(&seat);
+                    let _ = tokio::task::spawn_blocking(move || seat.keep_owners()).await;
+                }
+            }
+        });
         Ok(ledger)
     }
 
@@ -85,7 +103,7 @@ impl FileLedger {
     /// As [`open`](FileLedger::open); also [`LedgerError::Unavailable`] if there is no ledger.
     pub fn open_existing(dir: impl AsRef<Path>) -> Result<Self, LedgerError> {
         let dir = dir.as_ref();
-        if !store::exists(dir) {
+        if path::look(&path::absolute(dir)?)? == Found::None {
             return Err(LedgerError::Unavailable(format!("there is no ledger in `{}`: check the path", dir.display())));
         }
         FileLedger::open(dir, FileLedgerOptions::default())
@@ -125,6 +143,7 @@ impl Ledger for FileLedger {
             },
         };
         self.owners.hold(epoch)?;
+        self.seat.request(Request::Owns(vec![epoch])).await?;
         // Closing may have come in between: it would have missed this one.
         if let Err(error) = self.seat.store() {
             self.owners.release();
@@ -198,7 +217,15 @@ impl Ledger for FileLedger {
     }
 
     async fn owner_alive(&self, epoch: Epoch) -> Result<bool, LedgerError> {
-        self.owners.alive(epoch)
+        match self.owners.sign(epoch)? {
+            Sign::Alive => return Ok(true),
+            Sign::Dead => return Ok(false),
+            Sign::None => {}
+        }
+        match self.seat.request(Request::Knows(epoch)).await? {
+            Reply::Known(known) => Ok(known),
+            other => Err(unexpected(&other)),
+        }
     }
 }
 
@@ -216,6 +243,7 @@ fn unexpected(reply: &Reply) -> LedgerError {
         Reply::Entry(_) => "an entry",
         Reply::Entries(_) => "entries",
         Reply::Changes(_) => "changes",
+        Reply::Known(_) => "what it knows of an owner",
         Reply::Done => "an end",
         Reply::Failed(_) => "a failure",
     };

@@ -30,6 +30,8 @@ mod options;
 #[cfg(not(loom))]
 mod owners;
 #[cfg(not(loom))]
+mod path;
+#[cfg(not(loom))]
 mod recent;
 #[cfg(not(loom))]
 mod seat;

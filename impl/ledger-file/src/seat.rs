@@ -1,8 +1,6 @@
 //! This process's place at the directory: its holder, or a guest of the process that holds it; and the change from one to the
 //! other.
 
-use std::fs;
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
@@ -13,12 +11,14 @@ use tokio::runtime::Handle;
 use tokio::time::{Instant, sleep, timeout_at};
 
 use crate::connection::Connection;
-use crate::error::{from_io, from_log};
+use crate::error::from_log;
 use crate::log::DirLock;
+use crate::log::disk::FileId;
 use crate::options::FileLedgerOptions;
+use crate::owners::Owners;
+use crate::path::{self, Found};
 use crate::server::{Server, answer};
-use crate::socket;
-use crate::store::{self, Store};
+use crate::store::Store;
 use crate::sync::lock;
 use crate::wire::{Reply, Request};
 
@@ -26,8 +26,9 @@ use crate::wire::{Reply, Request};
 pub(crate) struct Seat {
     dir: PathBuf,
     options: FileLedgerOptions,
-    /// Device and inode of the directory, once there is a ledger in it.
-    identity: OnceLock<(u64, u64)>,
+    /// The directory, once there is a ledger in it.
+    identity: OnceLock<FileId>,
+    owners: Arc<Owners>,
     runtime: Handle,
     /// Set once this process has become the holder, which it then remains.
     held: OnceLock<Held>,
@@ -43,11 +44,12 @@ struct Held {
 }
 
 impl Seat {
-    pub fn new(dir: &Path, options: FileLedgerOptions, runtime: Handle) -> Seat {
+    pub fn new(dir: &Path, options: FileLedgerOptions, owners: Arc<Owners>, runtime: Handle) -> Seat {
         Seat {
             dir: dir.to_owned(),
             options,
             identity: OnceLock::new(),
+            owners,
             runtime,
             held: OnceLock::new(),
             guest: Mutex::default(),
@@ -120,6 +122,11 @@ impl Seat {
             }
             match timeout_at(deadline, Connection::open(&self.dir, self.silence())).await {
                 Ok(Ok(connection)) => {
+                    let owners = Request::Owns(self.owners.ours());
+                    if !matches!(timeout_at(deadline, connection.request(&owners)).await, Ok(Ok(_))) {
+                        "it was lost again".clone_into(&mut why);
+                        continue;
+                    }
                     self.note_identity();
                     *lock(&self.guest) = Some(Arc::new(connection));
                     return Ok(());
@@ -134,11 +141,12 @@ impl Seat {
 
     /// Becomes the holder.
     async fn take(&self, lock_held: DirLock) -> Result<(), LedgerError> {
-        let (dir, options) = (self.dir.clone(), self.options.clone());
-        let opening = tokio::task::spawn_blocking(move || Store::open(&dir, &options, lock_held)).await;
+        let (dir, options, owners) = (self.dir.clone(), self.options.clone(), Arc::clone(&self.owners));
+        let id = lock_held.id();
+        let opening = tokio::task::spawn_blocking(move || Store::open(&dir, &options, owners, lock_held)).await;
         let store = Arc::new(opening.map_err(|e| LedgerError::Unavailable(e.to_string()))??);
-        let server = Server::start(&self.dir, Arc::clone(&store), &self.runtime)?;
-        self.note_identity();
+        let server = Server::start(&self.dir, id, Arc::clone(&store), &self.runtime)?;
+        let _ = self.identity.set(id);
         lock(&self.guest).take();
         let server = Mutex::new(Some(server));
         // Nobody else sets it: only one looks for a place at a time.
@@ -156,7 +164,7 @@ impl Seat {
     }
 
     fn note_identity(&self) {
-        if let Ok(identity) = identity(&self.dir) {
+        if let Ok(identity) = FileId::at(&self.dir) {
             let _ = self.identity.set(identity);
         }
     }
@@ -166,14 +174,17 @@ impl Seat {
         let Some(known) = self.identity.get() else {
             return Ok(());
         };
-        let now = identity(&self.dir).map_err(|e| from_io("find", &self.dir, &e))?;
-        if now == *known && store::exists(&self.dir) {
-            return Ok(());
+        match FileId::at(&self.dir) {
+            Ok(now) if now == *known && path::look(&self.dir)? == Found::Ledger => Ok(()),
+            _ => Err(path::replaced(&self.dir)),
         }
-        Err(LedgerError::Unavailable(format!(
-            "`{}` was removed or replaced while in use: put it back, or restart",
-            self.dir.display()
-        )))
+    }
+
+    /// Makes what this process's owners hold anew, where it was taken away and the ledger wasn't.
+    pub fn keep_owners(&self) {
+        if self.identity.get().is_some() && self.check_directory().is_ok() {
+            self.owners.keep();
+        }
     }
 
     fn check_open(&self) -> Result<(), LedgerError> {
@@ -195,14 +206,9 @@ impl Seat {
     fn let_go(&self) {
         if let Some(held) = self.held.get() {
             lock(&held.server).take();
-            socket::remove(&self.dir);
             held.store.close();
         }
     }
-}
-
-fn identity(dir: &Path) -> std::io::Result<(u64, u64)> {
-    fs::metadata(dir).map(|meta| (meta.dev(), meta.ino()))
 }
 
 fn closed() -> LedgerError {

@@ -1,8 +1,8 @@
 //! The holder's side of the socket: serves the ledger to the directory's other processes.
 
 use std::io;
-use std::path::Path;
-use std::sync::Arc;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use settled::{Change, Entry, LedgerError};
@@ -12,11 +12,13 @@ use tokio::net::{UnixListener, UnixStream};
 use tokio::runtime::Handle;
 use tokio::sync::mpsc::{self, UnboundedReceiver, UnboundedSender};
 use tokio::task::{AbortHandle, JoinSet};
-use tokio::time::timeout;
+use tokio::time::{MissedTickBehavior, interval, timeout};
 
 use crate::error::from_io;
-use crate::socket;
+use crate::log::disk::FileId;
+use crate::socket::{self, Listening};
 use crate::store::{Store, Ticket};
+use crate::sync::lock;
 use crate::wire::{self, ALIVE, Answer, Call, HELLO, Reply, Request};
 
 /// A holder with nothing to say says that it is alive this often.
@@ -24,41 +26,82 @@ const ALIVE_EVERY: Duration = Duration::from_millis(250);
 /// How long a newcomer may take to greet.
 const GREETING: Duration = Duration::from_secs(10);
 
+/// How often the socket is looked after.
+const LOOK_AFTER: Duration = Duration::from_millis(500);
+
 /// Serves until it is dropped.
 pub(crate) struct Server {
     accepting: AbortHandle,
+    door: Arc<Door>,
 }
 
 impl Drop for Server {
     fn drop(&mut self) {
         self.accepting.abort();
+        socket::remove(&self.door.dir, *lock(&self.door.socket));
     }
+}
+
+/// Where the holder can be found.
+struct Door {
+    dir: PathBuf,
+    /// The directory that this process holds.
+    held: FileId,
+    /// The socket that it listens to.
+    socket: Mutex<FileId>,
 }
 
 impl Server {
-    /// Serves `store` on the socket in `dir`, which this process must hold.
-    pub fn start(dir: &Path, store: Arc<Store>, runtime: &Handle) -> Result<Server, LedgerError> {
+    /// Serves `store` on the socket in `dir`, which this process must hold, and which is `held`.
+    pub fn start(dir: &Path, held: FileId, store: Arc<Store>, runtime: &Handle) -> Result<Server, LedgerError> {
         let error = |e| from_io("listen on the socket in", dir, &e);
-        let (listener, user) = socket::listen(dir).map_err(error)?;
+        let Listening { listener, user, id } = socket::listen(dir).map_err(error)?;
         let _context = runtime.enter();
         let listener = UnixListener::from_std(listener).map_err(error)?;
-        let accepting = runtime.spawn(accept(listener, user, store)).abort_handle();
-        Ok(Server { accepting })
+        let door = Arc::new(Door { dir: dir.to_owned(), held, socket: Mutex::new(id) });
+        let accepting = runtime.spawn(accept(Arc::clone(&door), listener, user, store)).abort_handle();
+        Ok(Server { accepting, door })
     }
 }
 
-async fn accept(listener: UnixListener, user: u32, store: Arc<Store>) {
+impl Door {
+    /// Listens anew if the socket was taken away, unless the directory was too.
+    fn mend(&self) -> io::Result<Option<UnixListener>> {
+        if socket::is_at(&self.dir, *lock(&self.socket)) || !FileId::at(&self.dir).is_ok_and(|dir| dir == self.held) {
+            return Ok(None);
+        }
+        let Listening { listener, id, .. } = socket::listen(&self.dir)?;
+        *lock(&self.socket) = id;
+        tracing::debug!(directory = %self.dir.display(), "the socket was gone, and is there again");
+        UnixListener::from_std(listener).map(Some)
+    }
+}
+
+async fn accept(door: Arc<Door>, mut listener: UnixListener, user: u32, store: Arc<Store>) {
     // Ended, all of them, with this task.
     let mut connections = JoinSet::new();
-    loop {
+    let mut look_after = interval(LOOK_AFTER);
+    look_after.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    for connection in 1.. {
         while connections.try_join_next().is_some() {}
-        match listener.accept().await {
+        let accepted = tokio::select! {
+            accepted = listener.accept() => accepted,
+            _ = look_after.tick() => {
+                match door.mend() {
+                    Ok(Some(mended)) => listener = mended,
+                    Ok(None) => {}
+                    Err(error) => tracing::warn!(%error, "can't listen on the ledger's socket again"),
+                }
+                continue;
+            }
+        };
+        match accepted {
             Ok((stream, _)) => {
                 let peer = stream.peer_cred().map(|peer| peer.uid());
                 if peer.as_ref().is_ok_and(|peer| *peer == user) {
                     let store = Arc::clone(&store);
                     connections.spawn(async move {
-                        if let Err(error) = serve(stream, store).await {
+                        if let Err(error) = serve(stream, connection, store).await {
                             tracing::debug!(%error, "a connection to the ledger failed");
                         }
                     });
@@ -74,7 +117,19 @@ async fn accept(listener: UnixListener, user: u32, store: Arc<Store>) {
     }
 }
 
-async fn serve(stream: UnixStream, store: Arc<Store>) -> io::Result<()> {
+/// Forgets the owners that a guest was when its connection has ended.
+struct Guest {
+    connection: u64,
+    store: Arc<Store>,
+}
+
+impl Drop for Guest {
+    fn drop(&mut self) {
+        self.store.owners().disconnected(self.connection);
+    }
+}
+
+async fn serve(stream: UnixStream, connection: u64, store: Arc<Store>) -> io::Result<()> {
     let (from, mut to) = stream.into_split();
     let mut from = BufReader::with_capacity(64 << 10, from);
     to.write_all(HELLO).await?;
@@ -84,6 +139,7 @@ async fn serve(stream: UnixStream, store: Arc<Store>) -> io::Result<()> {
         // It has our greeting, and can tell its user.
         return Ok(());
     }
+    let guest = Guest { connection, store: Arc::clone(&store) };
     let (answers, outgoing) = mpsc::unbounded_channel();
     // Ended, all of them, with the connection.
     let mut tasks = JoinSet::new();
@@ -94,6 +150,9 @@ async fn serve(stream: UnixStream, store: Arc<Store>) -> io::Result<()> {
     while let Some(call) = wire::read(&mut from, wire::MAX_CALL).await? {
         let Call { id, request }: Call<Request> = call;
         while tasks.try_join_next().is_some() {}
+        if let Request::Owns(epochs) = &request {
+            guest.store.owners().connected(connection, epochs);
+        }
         let (store, answers) = (Arc::clone(&store), answers.clone());
         tasks.spawn(async move {
             let reply = answer(Arc::clone(&store), request).await;
@@ -127,6 +186,9 @@ pub(crate) async fn answer(store: Arc<Store>, request: Request) -> Reply {
             store.changed(&key, seen).await;
             Ok(Reply::Done)
         }
+        // The connection that it came by has been noted.
+        Request::Owns(_) => Ok(Reply::Done),
+        Request::Knows(epoch) => Ok(Reply::Known(store.owners().knows(epoch))),
     };
     reply.unwrap_or_else(|error| Reply::Failed(error.into()))
 }

@@ -12,6 +12,8 @@ use std::path::{Path, PathBuf};
 
 use tokio::net::UnixStream;
 
+use crate::log::disk::FileId;
+
 const NAME: &str = "socket";
 /// Where a socket is prepared before it is put in place.
 const PREPARED: &str = "socket.new";
@@ -29,9 +31,17 @@ fn address(dir: &Path, name: &str) -> io::Result<(PathBuf, Option<File>)> {
     Ok((path, Some(open)))
 }
 
-/// Listens in the directory, in the place of whoever did before. Only for the directory's holder. Also returns the user that
-/// the socket belongs to, which is the user of this process.
-pub(crate) fn listen(dir: &Path) -> io::Result<(UnixListener, u32)> {
+/// A socket that is listened to.
+pub(crate) struct Listening {
+    pub listener: UnixListener,
+    /// The user that the socket belongs to, which is the user of this process.
+    pub user: u32,
+    /// What its name must lead to.
+    pub id: FileId,
+}
+
+/// Listens in the directory, in the place of whoever did before. Only for the directory's holder.
+pub(crate) fn listen(dir: &Path) -> io::Result<Listening> {
     let prepared = dir.join(PREPARED);
     match fs::remove_file(&prepared) {
         Err(e) if e.kind() != io::ErrorKind::NotFound => return Err(e),
@@ -40,11 +50,11 @@ pub(crate) fn listen(dir: &Path) -> io::Result<(UnixListener, u32)> {
     let (address, _open) = address(dir, PREPARED)?;
     let listener = UnixListener::bind(address)?;
     fs::set_permissions(&prepared, Permissions::from_mode(0o600))?;
-    let user = fs::metadata(&prepared)?.uid();
+    let meta = fs::metadata(&prepared)?;
     // Whoever finds the socket finds one that is listened to, with the right mode.
     fs::rename(&prepared, dir.join(NAME))?;
     listener.set_nonblocking(true)?;
-    Ok((listener, user))
+    Ok(Listening { listener, user: meta.uid(), id: FileId::of(&meta) })
 }
 
 /// Connects to the directory's holder. Fails at once if the holder has too many connections waiting.
@@ -53,8 +63,15 @@ pub(crate) async fn connect(dir: &Path) -> io::Result<UnixStream> {
     UnixStream::connect(address).await
 }
 
-/// Removes the socket. Only for the directory's holder.
-pub(crate) fn remove(dir: &Path) {
-    // One that stays behind is replaced by the next holder.
-    let _ = fs::remove_file(dir.join(NAME));
+/// Whether the socket's name leads to the one with this identity.
+pub(crate) fn is_at(dir: &Path, id: FileId) -> bool {
+    FileId::at(&dir.join(NAME)).is_ok_and(|found| found == id)
+}
+
+/// Removes the socket with this identity. Only for the directory's holder.
+pub(crate) fn remove(dir: &Path, id: FileId) {
+    if is_at(dir, id) {
+        // One that stays behind is replaced by the next holder.
+        let _ = fs::remove_file(dir.join(NAME));
+    }
 }

@@ -19,6 +19,7 @@ use crate::log::disk::{Disk, FsDisk};
 use crate::log::{DirLock, Log, Recovery, Refusal};
 use crate::options::FileLedgerOptions;
 use crate::owners::Owners;
+use crate::path;
 use crate::recent::Recent;
 use crate::sync::lock;
 
@@ -35,6 +36,7 @@ pub(crate) struct Store {
     recent: Recent,
     commits: GroupCommit<Item>,
     closed: AtomicBool,
+    owners: Arc<Owners>,
     /// Released last, when nothing is written any more.
     held: Mutex<Option<DirLock>>,
 }
@@ -46,22 +48,32 @@ pub(crate) struct Ticket {
     pub again: bool,
 }
 
-/// Whether there is a ledger in `dir`.
-pub(crate) fn exists(dir: &Path) -> bool {
-    dir.join("log.0000000000000000").is_file()
-}
-
 impl Store {
     /// Opens the ledger in a directory whose lock has been taken, or begins one.
-    pub fn open(dir: &Path, options: &FileLedgerOptions, held: DirLock) -> Result<Store, LedgerError> {
+    pub fn open(
+        dir: &Path,
+        options: &FileLedgerOptions,
+        owners: Arc<Owners>,
+        held: DirLock,
+    ) -> Result<Store, LedgerError> {
         let disk =
             FsDisk::open(dir).map_err(|e| from_io("open the directory", dir, &e))?.with_sync_delay(options.sync_delay);
-        let store = Store::on(Arc::new(disk), dir, options, held)?;
-        Owners::new(dir).clean();
+        if disk.id() != held.id() {
+            return Err(path::replaced(dir));
+        }
+        path::check_log(dir)?;
+        let store = Store::on(Arc::new(disk), dir, options, owners, held)?;
+        store.owners.clean();
         Ok(store)
     }
 
-    fn on(disk: Arc<dyn Disk>, dir: &Path, options: &FileLedgerOptions, held: DirLock) -> Result<Store, LedgerError> {
+    fn on(
+        disk: Arc<dyn Disk>,
+        dir: &Path,
+        options: &FileLedgerOptions,
+        owners: Arc<Owners>,
+        held: DirLock,
+    ) -> Result<Store, LedgerError> {
         let index = Arc::new(Index::new());
         let mut forgotten = Forgotten::default();
         let mut epoch = Epoch(0);
@@ -96,6 +108,7 @@ impl Store {
             recent: Recent::new(options.cache_bytes),
             commits,
             closed: AtomicBool::new(false),
+            owners,
             held: Mutex::new(Some(held)),
         })
     }
@@ -187,6 +200,11 @@ impl Store {
         self.closed.store(true, Ordering::SeqCst);
         self.commits.close();
         lock(&self.held).take();
+    }
+
+    /// The ledger's owners, as this process knows them.
+    pub fn owners(&self) -> &Owners {
+        &self.owners
     }
 
     /// Whether it is closed or about to be: then an error says nothing about the ledger.

@@ -15,7 +15,7 @@ use crate::frame::Token;
 use crate::store::MAX_RECORD;
 
 /// The greeting; its last byte is the version of what follows.
-pub(crate) const HELLO: &[u8; 8] = b"settled\x01";
+pub(crate) const HELLO: &[u8; 8] = b"settled\x02";
 
 /// The longest frame of a call, in bytes: a record and what goes with it.
 pub(crate) const MAX_CALL: usize = MAX_RECORD + (64 << 10);
@@ -43,6 +43,10 @@ pub(crate) enum Request {
     History(Key),
     Forget { key: Key, expected: Version, token: Token, again: bool },
     Changed { key: Key, seen: Option<Version> },
+    /// Tells which owners the guest is, for as long as it is connected.
+    Owns(Vec<Epoch>),
+    /// Whether an owner is the holder or a connected guest.
+    Knows(Epoch),
 }
 
 impl Request {
@@ -75,6 +79,8 @@ pub(crate) enum Reply {
     Entry(Option<Box<Entry>>),
     Entries(Vec<Entry>),
     Changes(Vec<Change>),
+    /// Whether an owner is known.
+    Known(bool),
     Done,
     Failed(Failure),
 }

@@ -250,7 +250,7 @@ async fn closing_a_guest_ends_its_calls() {
 async fn strangers_on_the_socket_do_no_harm() {
     let dir = tempdir().unwrap();
     let (_holder, guest) = (open(dir.path()), open(dir.path()));
-    let hello = *b"settled\x01";
+    let hello = *b"settled\x02";
     let huge = [&hello[..], &[255; 64]].concat();
     let nonsense = [&hello[..], &[9, 0, 0, 0], &[77; 9]].concat();
     for message in [&b"GET / HTTP/1.1\r\n\r\n"[..], &huge, &nonsense] {

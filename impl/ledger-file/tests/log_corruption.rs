@@ -37,7 +37,9 @@ fn sample(batches: usize) -> Sample {
 }
 
 fn segments(disk: &FaultDisk) -> Vec<u64> {
-    let mut bases: Vec<u64> = disk.list().unwrap().iter().map(|n| u64::from_str_radix(&n[4..], 16).unwrap()).collect();
+    let names = disk.list().unwrap();
+    let names = names.iter().filter_map(|name| name.strip_prefix("log."));
+    let mut bases: Vec<u64> = names.map(|base| u64::from_str_radix(base, 16).unwrap()).collect();
     bases.sort_unstable();
     bases
 }
@@ -47,8 +49,8 @@ fn contents(disk: &FaultDisk) -> Vec<(String, Vec<u8>)> {
 }
 
 fn restore(disk: &FaultDisk, to: &[(String, Vec<u8>)]) {
-    for name in disk.list().unwrap() {
-        disk.replace(&name, None);
+    for base in segments(disk) {
+        disk.replace(&name(base), None);
     }
     for (name, bytes) in to {
         disk.replace(name, Some(bytes.clone()));

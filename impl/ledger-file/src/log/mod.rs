@@ -166,6 +166,8 @@ impl Log {
     fn write(&mut self, frames: &[&[u8]], len: u64) -> Result<Vec<u64>, LogError> {
         let LogOptions { segment_bytes, preallocate_bytes } = self.options;
         if self.tail.end > 0 && self.tail.end + len > segment_bytes {
+            // Not into another ledger's directory.
+            self.tail.check_place()?;
             let segment = Segment::create(&*self.disk, self.tail.position())?;
             self.segments.push(segment.clone());
             self.tail = Tail { segment, end: 0, allocated: 0 };

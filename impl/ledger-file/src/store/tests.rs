@@ -30,7 +30,8 @@ impl Fixture {
             log: LogOptions { segment_bytes: 16 << 10, preallocate_bytes: 2 << 10 },
             ..FileLedgerOptions::default()
         };
-        Store::on(Arc::new(self.disk.clone()), self.dir.path(), &options, held)
+        let owners = Arc::new(Owners::new(self.dir.path()));
+        Store::on(Arc::new(self.disk.clone()), self.dir.path(), &options, owners, held)
     }
 }
 
