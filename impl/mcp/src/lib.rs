@@ -33,7 +33,7 @@ use std::time::Duration;
 use settled::protocol::KeyError;
 use settled::{Engine, Entry, Recoverable};
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::{Semaphore, watch};
 use tokio::time::timeout;
 
@@ -162,8 +162,10 @@ where
 
     let mut served = tokio::select! {
         _ = &mut reading => None,
-        _ = terminate.recv() => None,
-        _ = interrupt.recv() => None,
+        () = signalled(&mut terminate, &mut interrupt) => {
+            tracing::warn!("told to end: calls under way are finished first; a second signal ends at once");
+            None
+        }
         served = &mut serving => Some(served),
     };
     closing.send_replace(true);
@@ -178,8 +180,15 @@ where
         let _ = proxy.permits.acquire_many(permits).await;
         engine.idle().await;
     };
-    if timeout(longest, all_done).await.is_err() {
-        tracing::error!("a call is still under way after the longest timeout: its outcome stays unknown");
+    tokio::select! {
+        done = timeout(longest, all_done) => if done.is_err() {
+            tracing::error!("a call is still under way after the longest timeout: its outcome stays unknown");
+        },
+        // Whoever insists is obeyed: what was sent is recorded as such, and the next process finds it.
+        () = signalled(&mut terminate, &mut interrupt) => {
+            tracing::error!("ended before the calls under way had an outcome: they will be unknown");
+            give_up.send_replace(true);
+        }
     }
 
     recovering.abort();
@@ -204,6 +213,13 @@ where
         Some(Ok(Ok(server))) => Ok(Ended { server }),
         Some(Ok(Err(error))) => Err(error),
         _ => Ok(Ended { server: None }),
+    }
+}
+
+async fn signalled(terminate: &mut Signal, interrupt: &mut Signal) {
+    tokio::select! {
+        _ = terminate.recv() => {}
+        _ = interrupt.recv() => {}
     }
 }
 

@@ -251,6 +251,9 @@ impl Description {
                 Err(Unbuildable { field, reason: format!("{value} is out of range: {low} to {high} are allowed") })
             }
         };
+        if self.name.is_empty() || self.name.chars().any(char::is_control) {
+            return Err(Unbuildable { field: "name", reason: "a name in one line is needed".into() });
+        }
         range("caller.operations", self.caller.operations, 1, 3)?;
         range("caller.calls", self.caller.calls, 1, 4)?;
         range("guard.processes", self.guard.processes, 0, 3)?;

@@ -70,8 +70,12 @@ pub fn parse(file: &str, text: &str) -> Result<Description, LoadError> {
 
 /// The line on which a field stands: `table.key = …` or `key = …` under its table; 1 if it is left to its default.
 fn line_of(text: &str, field: &str) -> usize {
-    let (table, key) = field.split_once('.').unwrap_or(("faults", field));
-    let mut inside = false;
+    let (table, key) = match field.split_once('.') {
+        Some(parts) => parts,
+        None if field == "name" => ("", field),
+        None => ("faults", field),
+    };
+    let mut inside = table.is_empty();
     for (number, line) in (1..).zip(text.lines()) {
         let line = line.trim();
         if line.starts_with('[') {

@@ -147,6 +147,7 @@ fn bad_descriptions_are_refused_with_line_and_field() {
             vec!["line 6", "tool.kind"],
         ),
         ("name = \"x\nabout", vec!["mine.toml", "line "]),
+        ("about = \"-\"\nname = \"\"\n", vec!["line 2", "name", "one line"]),
         ("about = \"-\"\n", vec!["missing field", "name"]),
     ] {
         let error = parse("mine.toml", text).unwrap_err().to_string();
