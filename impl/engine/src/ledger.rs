@@ -88,10 +88,8 @@ pub enum LedgerError {
     /// It can't be reached or opened now.
     #[error("the ledger is not available: {0}")]
     Unavailable(String),
-    /// A write or sync failed: nothing more is acknowledged until it is opened again.
-    #[error(
-        "the ledger refuses all writes after a failed write or sync ({0}): free space or replace the disk, then restart"
-    )]
+    /// A write or sync failed, or its files were taken away: nothing more is acknowledged until it is opened again.
+    #[error("the ledger refuses all writes until it is opened again: {0}")]
     Poisoned(String),
     /// The change is larger than the ledger keeps. Nothing was stored, and trying again is of no use.
     #[error("{0}")]

@@ -31,6 +31,10 @@ const KEEP_OWNERS: Duration = Duration::from_millis(500);
 /// them, and so are the promises of [`Ledger`]. Network file systems are no place for it: their locks and syncs don't keep
 /// what these promises rest on.
 ///
+/// The directory is its processes' own. A holder acknowledges nothing once the directory or the log's current file is no
+/// longer at its path: it is then [`Poisoned`](LedgerError::Poisoned), and so are its guests' calls. Other files that are
+/// removed, the socket and those in `owners`, are made anew.
+///
 /// An owner that was registered counts as alive until this value is closed or dropped, or its process has ended. So
 /// keep it for as long as something may still be sent.
 ///
@@ -54,7 +58,8 @@ impl FileLedger {
     ///
     /// # Errors
     ///
-    /// [`LedgerError::Corrupt`] with the file and the offset if the log is damaged; [`LedgerError::Unavailable`] if the
+    /// [`LedgerError::Corrupt`] with the file and the offset if the log is damaged, or with its path if there was one and it
+    /// is gone; [`LedgerError::Unavailable`] if the
     /// directory can't be used, or the process that holds it doesn't answer for as long as the options' patience.
     pub fn open(dir: impl AsRef<Path>, options: FileLedgerOptions) -> Result<Self, LedgerError> {
         let dir = &*path::absolute(dir.as_ref())?;
@@ -68,12 +73,8 @@ impl FileLedger {
         let deadline = Instant::now() + options.patience;
         let owners = Arc::new(Owners::new(dir));
         let seat = Arc::new(Seat::new(dir, options, Arc::clone(&owners), runtime.handle().clone()));
-        let ledger = FileLedger {
-            seat: Arc::clone(&seat),
-            owners,
-            tokens: Tokens::new(),
-            runtime: Mutex::new(Some(runtime)),
-        };
+        let ledger =
+            FileLedger { seat: Arc::clone(&seat), owners, tokens: Tokens::new(), runtime: Mutex::new(Some(runtime)) };
         // The caller may be within a runtime of its own, where waiting for a task of this one isn't allowed otherwise.
         let (done, opened) = mpsc::channel();
         seat.runtime().spawn({
@@ -143,13 +144,13 @@ impl Ledger for FileLedger {
             },
         };
         self.owners.hold(epoch)?;
-        self.seat.request(Request::Owns(vec![epoch])).await?;
+        let told = self.seat.request(Request::Owns(vec![epoch])).await;
         // Closing may have come in between: it would have missed this one.
         if let Err(error) = self.seat.store() {
             self.owners.release();
             return Err(error);
         }
-        Ok(epoch)
+        told.map(|_| epoch)
     }
 
     async fn compare_and_set(&self, change: Change) -> Result<Stored, LedgerError> {

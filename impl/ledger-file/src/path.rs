@@ -57,17 +57,29 @@ pub(crate) fn look(dir: &Path) -> Result<Found, LedgerError> {
     Ok(Found::None)
 }
 
-/// A ledger that gave away epochs has a log: the first of them is in it.
-pub(crate) fn check_log(dir: &Path) -> Result<(), LedgerError> {
-    let there = |name: &str| dir.join(name).exists();
-    if !there(owners::DIRECTORY) || there(MARKER) || there(&segment_name(0)) {
-        return Ok(());
-    }
-    Err(lost(dir, "missing"))
+/// Whether epochs were given away, the first of which is in the log's first batch.
+fn had_owners(dir: &Path) -> bool {
+    dir.join(owners::DIRECTORY).exists()
 }
 
-/// The log of a ledger that gave away epochs is `found`, rather than there.
-pub(crate) fn lost(dir: &Path, found: &str) -> LedgerError {
+/// Checks that a ledger that had owners has a log, or at least the sign of one.
+pub(crate) fn check_present(dir: &Path) -> Result<(), LedgerError> {
+    let there = |name: &str| dir.join(name).exists();
+    match had_owners(dir) && !there(MARKER) && !there(&segment_name(0)) {
+        true => Err(lost(dir, "missing")),
+        false => Ok(()),
+    }
+}
+
+/// Checks that a ledger whose log has no batch never had owners.
+pub(crate) fn check_begun(dir: &Path) -> Result<(), LedgerError> {
+    match had_owners(dir) {
+        true => Err(lost(dir, "empty")),
+        false => Ok(()),
+    }
+}
+
+fn lost(dir: &Path, found: &str) -> LedgerError {
     LedgerError::Corrupt(format!(
         "the log is lost: `{}` says that there was one, but `{}` is {found}: restore the directory from a backup, or remove \
          the whole directory to begin anew, without all that was recorded",
@@ -78,7 +90,10 @@ pub(crate) fn lost(dir: &Path, found: &str) -> LedgerError {
 
 /// The directory that was in use is no longer at its path.
 pub(crate) fn replaced(dir: &Path) -> LedgerError {
-    LedgerError::Unavailable(format!("`{}` was removed or replaced while in use: put it back, or restart", dir.display()))
+    LedgerError::Unavailable(format!(
+        "`{}` was removed or replaced while in use: put it back, or restart",
+        dir.display()
+    ))
 }
 
 fn absent(dir: &Path, error: &io::Error) -> Result<Found, LedgerError> {

@@ -61,7 +61,7 @@ impl Store {
         if disk.id() != held.id() {
             return Err(path::replaced(dir));
         }
-        path::check_log(dir)?;
+        path::check_present(dir)?;
         let store = Store::on(Arc::new(disk), dir, options, owners, held)?;
         store.owners.clean();
         Ok(store)
@@ -90,6 +90,9 @@ impl Store {
             Ok(())
         });
         let (log, recovery) = opened.map_err(|e| from_log(&e, dir))?;
+        if recovery.batches == 0 {
+            path::check_begun(dir)?;
+        }
         report(&recovery, dir);
         let chains = Chains::new(log.reader(), dir);
         let mut committer = Committer {

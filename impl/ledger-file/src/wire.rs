@@ -37,12 +37,24 @@ pub(crate) struct Call<R> {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) enum Request {
     Register,
-    CompareAndSet { change: Box<Change>, token: Token, again: bool },
+    CompareAndSet {
+        change: Box<Change>,
+        token: Token,
+        again: bool,
+    },
     Get(Key),
     Scan(Filter),
     History(Key),
-    Forget { key: Key, expected: Version, token: Token, again: bool },
-    Changed { key: Key, seen: Option<Version> },
+    Forget {
+        key: Key,
+        expected: Version,
+        token: Token,
+        again: bool,
+    },
+    Changed {
+        key: Key,
+        seen: Option<Version>,
+    },
     /// Tells which owners the guest is, for as long as it is connected.
     Owns(Vec<Epoch>),
     /// Whether an owner is the holder or a connected guest.

@@ -68,6 +68,26 @@ fn corruption(disk: &FaultDisk) -> (String, u64, Corruption) {
     found
 }
 
+/// The marker outlives what a crash leaves, so without the first batch it tells of a loss.
+#[test]
+fn a_log_without_its_first_batch_is_lost_rather_than_new() {
+    let whole = sample(1);
+    whole.disk.crash();
+    let bytes = whole.disk.bytes(&name(0)).unwrap();
+    for left in [None, Some(Vec::new()), Some(vec![0; bytes.len()]), Some(bytes[..40].to_vec())] {
+        whole.disk.replace(&name(0), left.clone());
+        let error = open(&whole.disk).err().expect("lost");
+        assert!(matches!(&error, LogError::Lost { segment, .. } if *segment == name(0)), "{error}");
+        assert_eq!(whole.disk.bytes(&name(0)), left, "nothing is modified");
+    }
+    whole.disk.replace(&name(0), Some(bytes));
+    assert_eq!(open(&whole.disk).unwrap().bytes(), whole.frames);
+    // Where a crash left the batch but no marker, opening makes it.
+    whole.disk.replace("LEDGER", None);
+    open(&whole.disk).unwrap();
+    assert!(whole.disk.bytes("LEDGER").is_some());
+}
+
 /// Every byte of the log, flipped in three ways: the error names the batch it is in, or every frame is still there.
 #[test]
 fn no_flipped_byte_loses_a_frame() {

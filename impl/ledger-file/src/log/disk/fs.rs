@@ -34,6 +34,7 @@ impl FsDisk {
     }
 
     /// The directory that it uses.
+    #[cfg_attr(loom, allow(dead_code))]
     pub(crate) fn id(&self) -> FileId {
         self.id
     }
@@ -48,8 +49,7 @@ impl FsDisk {
 
 /// Creates `dir` and its missing parents, each synced into its own parent; all of them or none.
 pub(crate) fn create_dir(dir: &Path) -> io::Result<()> {
-    let missing: Vec<&Path> =
-        dir.ancestors().take_while(|dir| !dir.as_os_str().is_empty() && !dir.is_dir()).collect();
+    let missing: Vec<&Path> = dir.ancestors().take_while(|dir| !dir.as_os_str().is_empty() && !dir.is_dir()).collect();
     let mut created = Vec::new();
     for dir in missing.into_iter().rev() {
         if let Err(error) = create_one(dir, &mut created) {
