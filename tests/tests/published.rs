@@ -80,7 +80,7 @@ fn server_killed_after_its_effect(client: Client, server: Server) {
         assert!(attempt.is_error(), "{attempt:?}\n{}", stage.story());
         assert_eq!(attempt.mark()["status"], "unknown", "{attempt:?}");
         assert!(attempt.text().contains("will not be sent again"), "{attempt:?}");
-        assert!(attempt.text().contains("settled resolve"), "{attempt:?}");
+        assert!(attempt.text().contains("settled log show"), "{attempt:?}");
     }
     assert!(stage.operation().is_unknown(), "{}", stage.story());
 }
