@@ -34,6 +34,9 @@ fn exit_codes_tell_holding_from_violated_from_unusable() {
         (vec!["check", "missing.toml"], "missing.toml"),
         (vec!["check", "settled-opaque", "--operations", "7"], "caller.operations: 7 is out of range: 1 to 3"),
         (vec!["check", "settled-opaque", "--fault", "meteor=1"], "the faults are: timeouts"),
+        (vec!["check", "settled-opaque", "--max-time", "500000000000y"], "--max-time"),
+        (vec!["check", "settled-opaque", "--max-states", "0"], "--max-states"),
+        (vec!["mcp", "--scope", "", "--", "true"], "--scope"),
         (vec!["check", "settled-opaque", "--fault", "timeouts"], "FAULT=N is expected"),
         (vec!["protocols", "show", "no-such-protocol"], "Shipped are: naive-retry"),
     ] {

@@ -14,7 +14,7 @@ use crate::answer::error_line;
 use crate::book::{Book, Goes, ToWhom};
 use crate::call::{Call, Calls};
 use crate::config::Config;
-use crate::frame::{Frame, cancelled_id, parse, parse_valid};
+use crate::frame::{Frame, IdKey, cancelled_id, parse, parse_valid};
 use crate::guard::{Decision, Terms, decide, decide_by_configuration};
 use crate::lines::{ClientSink, Lines};
 use crate::process::OnLine;
@@ -30,6 +30,9 @@ const LINES: usize = 64;
 
 /// How many lines wait while the server lists its tools; beyond that, the client's messages are not read.
 const HELD: usize = 4096;
+
+/// How many bytes of them.
+const HELD_BYTES: usize = 64 << 20;
 
 /// Everything that the calls of one client share.
 pub(crate) struct Proxy {
@@ -86,8 +89,9 @@ impl Proxy {
                         self.from_client(line).await;
                     }
                 }
-                line = lines.recv(), if more && held.len() < HELD => match line {
+                line = lines.recv(), if more && held.len() < HELD && bytes(&held) < HELD_BYTES => match line {
                     Some(line) if matches!(parse(&line), Frame::Response { .. }) => self.from_client(line).await,
+                    Some(line) if withdraws(&line, &mut held) => {}
                     Some(line) => held.push_back(line),
                     None => more = false,
                 },
@@ -229,6 +233,23 @@ impl Proxy {
     }
 }
 
+fn bytes(held: &VecDeque<Bytes>) -> usize {
+    held.iter().map(Bytes::len).sum()
+}
+
+/// Whether a line cancels a call that is still held: then neither goes any further.
+fn withdraws(line: &[u8], held: &mut VecDeque<Bytes>) -> bool {
+    let Frame::Notification { method, params } = parse(line) else { return false };
+    let Some(cancelled) = (method == "notifications/cancelled").then(|| cancelled_id(params)).flatten() else {
+        return false;
+    };
+    let found = held.iter().position(|line| match parse(line) {
+        Frame::Request { id, method, .. } => method == "tools/call" && IdKey::new(id) == cancelled,
+        _ => false,
+    });
+    found.and_then(|at| held.remove(at)).is_some()
+}
+
 /// A task that ends with its owner.
 struct AbortOnDrop(JoinHandle<()>);
 
@@ -343,5 +364,30 @@ impl FromServer {
             }
             _ => Inward::Relay,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_held_call_can_be_withdrawn() {
+        let call =
+            |id: &str| Bytes::from(format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"tools/call","params":{{}}}}"#));
+        let cancel = |id: &str| {
+            format!(r#"{{"jsonrpc":"2.0","method":"notifications/cancelled","params":{{"requestId":{id}}}}}"#)
+        };
+        let mut held =
+            VecDeque::from([call("1"), call("\"1\""), Bytes::from_static(b"{\"id\":2,\"method\":\"ping\"}")]);
+        assert!(!withdraws(cancel("3").as_bytes(), &mut held));
+        assert!(
+            !withdraws(cancel("2").as_bytes(), &mut held),
+            "only calls are withdrawn; the server hears of the rest"
+        );
+        assert!(!withdraws(&call("1"), &mut held));
+        assert!(withdraws(cancel("1").as_bytes(), &mut held));
+        assert_eq!(held.len(), 2);
+        assert_eq!(held[0], call("\"1\""));
     }
 }

@@ -2,13 +2,13 @@
 
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use tokio::sync::{Notify, watch};
-use tokio::time::{Instant, timeout_at};
+use tokio::time::{Instant, sleep, timeout_at};
 
 use crate::book::OwnReply;
 use crate::config::Config;
@@ -18,6 +18,9 @@ use crate::splice::{self, quoted};
 
 /// How long a call waits for the list.
 const PATIENCE: Duration = Duration::from_secs(10);
+
+/// How long to wait before a list is read again that changed while it was read.
+const PAUSE: Duration = Duration::from_millis(200);
 
 /// No server has more pages; one that never stops naming another is not followed for ever.
 const PAGES: usize = 1000;
@@ -31,10 +34,19 @@ pub(crate) struct Tools {
     wanted: Notify,
     /// How often it was wanted.
     asked: AtomicU64,
-    /// When it was wanted last.
-    since: Mutex<Instant>,
+    pending: Mutex<Pending>,
     /// `_meta` for the requests, of a client that never opens a session.
     meta: Mutex<Option<String>>,
+}
+
+/// The list that is waited for.
+struct Pending {
+    /// Since when calls may have been waiting for it.
+    since: Instant,
+    /// It took too long: until a list is known to be fresh again, the last one read does, and no call waits.
+    given_up: bool,
+    /// The last list read, fresh or not.
+    last: List,
 }
 
 impl Tools {
@@ -43,7 +55,7 @@ impl Tools {
             list: watch::Sender::new(None),
             wanted: Notify::new(),
             asked: AtomicU64::new(0),
-            since: Mutex::new(Instant::now()),
+            pending: Mutex::new(Pending { since: Instant::now(), given_up: false, last: List::default() }),
             meta: Mutex::default(),
         }
     }
@@ -79,11 +91,20 @@ impl Tools {
 
     fn refresh(&self) {
         self.list.send_modify(|list| {
-            self.asked.fetch_add(1, Ordering::AcqRel);
-            *self.since.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
-            *list = None;
+            let first = self.asked.fetch_add(1, Ordering::AcqRel) == 0;
+            let mut pending = self.pending();
+            if first || list.is_some() {
+                pending.since = Instant::now();
+            }
+            if !pending.given_up {
+                *list = None;
+            }
         });
         self.wanted.notify_one();
+    }
+
+    fn pending(&self) -> MutexGuard<'_, Pending> {
+        self.pending.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// What is known of a tool right now; outer `None`: the list is not there.
@@ -91,23 +112,47 @@ impl Tools {
         self.list.borrow().as_ref().map(|list| list.get(tool).copied())
     }
 
-    /// Resolves when the list is there. One that takes too long is done without, until it comes after all: only the calls
+    /// Resolves when the list is there. One that takes too long, or changes all the time, is done without: only the calls
     /// that came meanwhile have waited for it.
     pub(crate) async fn listed(&self) {
-        let since = *self.since.lock().unwrap_or_else(PoisonError::into_inner);
+        let since = self.pending().since;
         let mut list = self.list.subscribe();
         if timeout_at(since + PATIENCE, list.wait_for(Option::is_some)).await.is_ok() {
             return;
         }
         self.list.send_if_modified(|list| {
-            // Wanted again since: that list is waited for, too.
-            let late = list.is_none() && *self.since.lock().unwrap_or_else(PoisonError::into_inner) == since;
+            let mut pending = self.pending();
+            // It may have come, and be wanted again, since.
+            let late = list.is_none() && pending.since == since;
             if late {
-                tracing::warn!("the server has not listed its tools: until it does, they count as not annotated");
-                *list = Some(List::default());
+                tracing::warn!(
+                    "the server does not come to list its tools: until it does, the last list counts, if any"
+                );
+                pending.given_up = true;
+                *list = Some(pending.last.clone());
             }
             late
         });
+    }
+
+    /// A list has been read that was asked for when it was wanted for the `asked`th time. Whether it is fresh: one that was
+    /// wanted again while it was read may be an old one.
+    fn read(&self, list: List, asked: u64) -> bool {
+        let mut fresh = false;
+        self.list.send_if_modified(|known| {
+            fresh = self.asked.load(Ordering::Acquire) == asked;
+            let mut pending = self.pending();
+            pending.last = list.clone();
+            let counts = fresh || pending.given_up;
+            if fresh {
+                pending.given_up = false;
+            }
+            if counts {
+                *known = Some(list);
+            }
+            counts
+        });
+        fresh
     }
 
     /// Reads the list whenever it is wanted. Never returns.
@@ -151,14 +196,9 @@ impl Tools {
                 );
                 named.extend(new.into_iter().map(str::to_owned));
             }
-            // A list that was wanted again while it was read may be an old one.
-            self.list.send_if_modified(|known| {
-                let fresh = self.asked.load(Ordering::Acquire) == asked;
-                if fresh {
-                    *known = Some(list);
-                }
-                fresh
-            });
+            if !self.read(list, asked) {
+                sleep(PAUSE).await;
+            }
         }
     }
 }
@@ -224,4 +264,59 @@ fn without_progress(meta: &str) -> Option<String> {
     let members: serde_json::Map<String, serde_json::Value> = serde_json::from_str(meta).ok()?;
     let kept: serde_json::Map<_, _> = members.into_iter().filter(|(name, _)| name != "progressToken").collect();
     serde_json::to_string(&kept).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn list(tool: &str) -> List {
+        Arc::new(HashMap::from([(tool.to_owned(), Annotations::default())]))
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_list_that_never_settles_holds_calls_up_once_and_not_for_long() {
+        let tools = Arc::new(Tools::new());
+        tools.session_opened();
+        let begun = Instant::now();
+        let storm = tokio::spawn({
+            let tools = tools.clone();
+            async move {
+                loop {
+                    sleep(Duration::from_secs(1)).await;
+                    let asked = tools.asked.load(Ordering::Acquire);
+                    tools.list_changed();
+                    assert!(!tools.read(list("old"), asked), "it was wanted again meanwhile");
+                }
+            }
+        });
+        tools.listed().await;
+        assert!(begun.elapsed() <= PATIENCE + Duration::from_secs(1), "{:?}", begun.elapsed());
+        assert!(tools.known("old").unwrap().is_some(), "the last list read counts");
+        for _ in 0..5 {
+            sleep(Duration::from_millis(700)).await;
+            let begun = Instant::now();
+            tools.listed().await;
+            assert_eq!(begun.elapsed(), Duration::ZERO, "nobody waits a second time");
+        }
+        storm.abort();
+        // Once a fresh one comes, all is as it was.
+        let asked = tools.asked.load(Ordering::Acquire);
+        assert!(tools.read(list("new"), asked));
+        assert!(tools.known("new").unwrap().is_some() && tools.known("old").unwrap().is_none());
+        tools.list_changed();
+        assert!(tools.known("new").is_none());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_list_that_never_comes_is_waited_for_once() {
+        let tools = Tools::new();
+        tools.session_opened();
+        let begun = Instant::now();
+        tools.listed().await;
+        assert_eq!(begun.elapsed(), PATIENCE);
+        tools.list_changed();
+        tools.listed().await;
+        assert_eq!(begun.elapsed(), PATIENCE);
+    }
 }

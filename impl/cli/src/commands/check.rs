@@ -38,7 +38,7 @@ pub struct CheckArgs {
     #[arg(long, value_name = "N", default_value_t = 200_000_000, value_parser = RangedU64ValueParser::<usize>::new().range(1..))]
     max_states: usize,
     /// Stop after this time; what is not decided then is "not finished".
-    #[arg(long, value_name = "SPAN", default_value = "10m", value_parser = humantime::parse_duration)]
+    #[arg(long, value_name = "SPAN", default_value = "10m", value_parser = parse_time)]
     max_time: Duration,
 }
 
@@ -67,6 +67,12 @@ pub struct Bounds {
     /// The bound of any fault by its name (0 to 4), e.g. `--fault lost-replies=2`; can be given more than once.
     #[arg(long, value_name = "FAULT=N", value_parser = parse_fault)]
     fault: Vec<(&'static str, u8)>,
+}
+
+fn parse_time(text: &str) -> Result<Duration, String> {
+    const MOST: Duration = Duration::from_secs(365 * 24 * 60 * 60);
+    let time = humantime::parse_duration(text).map_err(|error| error.to_string())?;
+    if time <= MOST { Ok(time) } else { Err("at most 365 days".to_owned()) }
 }
 
 fn parse_fault(text: &str) -> Result<(&'static str, u8), String> {

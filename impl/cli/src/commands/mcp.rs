@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use clap::Args;
+use settled::protocol::Key;
 use settled::{Engine, EngineOptions, JsonLines};
 use settled_mcp::{Config, ProxyOptions};
 use tracing_subscriber::EnvFilter;
@@ -42,8 +43,9 @@ pub fn run(args: McpArgs) -> Result<Exit, Failure> {
         Some(path) => Config::load(path).map_err(|error| Failure::input(error.to_string()))?,
         None => Config::default(),
     };
-    if args.scope.is_some() {
-        config.scope = args.scope;
+    if let Some(scope) = args.scope {
+        Key::new(scope.as_str(), "tool", "id").map_err(|error| Failure::input(format!("--scope: {error}")))?;
+        config.scope = Some(scope);
     }
     // Whoever is told to look there has to be told where, unless they find it without.
     config.ledger = args.ledger.or(config.ledger).map(std::path::absolute).transpose()?;
