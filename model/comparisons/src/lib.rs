@@ -1,0 +1,1 @@
+//! What the checker is measured against: the same questions, put to plain stateright and to Spin.

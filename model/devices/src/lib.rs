@@ -1,0 +1,1 @@
+//! Many devices that act offline: a world of replicas that merge operations.

@@ -1,0 +1,82 @@
+//! What can be explored: a world's states and moves, as pure functions.
+
+use std::fmt::Debug;
+use std::hash::Hash;
+
+use crate::faults::{Budget, Fault};
+use crate::properties::PropertySet;
+use crate::trace::Snapshot;
+
+/// A world that can be explored.
+///
+/// How often each fault may still happen is not part of the state: the explorer keeps it. That is what makes its reduction
+/// over budgets sound, and it rests on this contract (which `explore`'s tests check for the worlds of this crate):
+/// a move that is no fault is offered whatever is `left`, a fault is offered if and only if it is left, given the state,
+/// and what a move leads to depends on the state alone.
+pub trait System: Sync {
+    /// A state, without budgets.
+    type State: Clone + Eq + Hash + Debug + Send + Sync;
+    /// A move.
+    type Move: Copy + Eq + Hash + Debug + Send + Sync;
+
+    /// The first state.
+    fn initial(&self) -> Self::State;
+
+    /// How often each fault may happen.
+    fn bounds(&self) -> Budget;
+
+    /// What may happen next, and which fault it is, if it is one.
+    fn moves(&self, state: &Self::State, left: Budget, moves: &mut Vec<(Self::Move, Option<Fault>)>);
+
+    /// The state after a move; `None` if the move changes nothing.
+    fn apply(&self, state: &Self::State, what: Self::Move) -> Option<Self::State>;
+
+    /// Calls `each` with every state that differs from this one only in the names of things that are alike (the state
+    /// itself need not be among them).
+    fn symmetric(&self, state: &Self::State, each: &mut dyn FnMut(&Self::State));
+
+    /// The properties that say anything about this world.
+    fn properties(&self) -> PropertySet;
+
+    /// The properties that this state violates. `Settles` and `CanSettle` are never among them: the explorer decides them
+    /// on the graph.
+    fn violated(&self, state: &Self::State) -> PropertySet;
+
+    /// The properties that this state violates, given that nothing can happen in it any more that is no fault. (`Settles`
+    /// need not be among them: the explorer adds it if the state has not [ended](System::ended).)
+    fn violated_at_rest(&self, state: &Self::State) -> PropertySet;
+
+    /// Whether every operation has ended, settled or escalated.
+    fn ended(&self, state: &Self::State) -> bool;
+}
+
+/// A world whose runs can be read.
+pub trait Readable: System {
+    /// The protocol's name.
+    fn name(&self) -> String;
+
+    /// Its description, as far as it has one that can be written down.
+    fn description(&self) -> serde_json::Value;
+
+    /// What a move is, in words. `after` is the state that it leads to.
+    fn say(&self, before: &Self::State, what: Self::Move, after: &Self::State) -> Said;
+
+    /// The whole state, in words.
+    fn snapshot(&self, state: &Self::State) -> Snapshot;
+
+    /// How many effects there have been on behalf of each logical call.
+    fn effects(&self, state: &Self::State) -> Vec<usize>;
+}
+
+/// A move in words.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Said {
+    /// Who acts: `caller A`, `guard 1`, `ledger`, `network`, `tool`, `person`, `device 1`, `server`.
+    pub from: String,
+    /// On whom, if on another.
+    pub to: Option<String>,
+    /// What kind of step it is: a stable name for programs.
+    pub kind: &'static str,
+    /// What happens.
+    pub text: String,
+}
