@@ -80,11 +80,21 @@ pub struct Rules {
     pub doubt_errors: bool,
     /// Rule 6: "not applied" counts only if asked when nothing can be on its way any more. `false`: it always counts.
     pub wait_for_quiet: bool,
+    /// The same key with other arguments is a conflict. `false`: it is answered with what was recorded for the first ones.
+    pub check_arguments: bool,
+    /// Rule 11: a call that was cancelled after its dispatch goes on. `false`: it is settled as failed.
+    pub keep_cancelled: bool,
 }
 
 impl Rules {
     /// All rules kept.
-    pub const SOUND: Rules = Rules { hold_unknown: true, doubt_errors: true, wait_for_quiet: true };
+    pub const SOUND: Rules = Rules {
+        hold_unknown: true,
+        doubt_errors: true,
+        wait_for_quiet: true,
+        check_arguments: true,
+        keep_cancelled: true,
+    };
 }
 
 impl Default for Rules {

@@ -39,7 +39,9 @@ impl Policy {
             (_, What::Call { fingerprint, start }) if self.is_over(record, event.now) => {
                 self.begin(Some(record), fingerprint, start, event)
             }
-            (_, What::Call { fingerprint, .. }) if fingerprint != record.fingerprint => {
+            (_, What::Call { fingerprint, .. })
+                if fingerprint != record.fingerprint && self.rules.check_arguments =>
+            {
                 r.stay([Action::Answer(Answer::Conflict)])
             }
             (State::Created | State::Dispatched(_), What::Call { .. }) => r.stay([Action::Wait(Wait::ForAttempt)]),
@@ -162,6 +164,9 @@ impl Policy {
             }
             (_, What::Decide { .. }) => r.stay([Action::Refuse(Refusal::NotUnknown)]),
             (State::Created, What::Cancel) => r.settle(Verdict::Abandoned(None), None),
+            (State::Dispatched(sent), What::Cancel) if !self.rules.keep_cancelled => {
+                r.settle(Verdict::Failed(None), Some(sent))
+            }
 
             // Delivery and retention.
             (State::Settled { verdict, sent, at, delivered }, What::Delivered { generation, from })

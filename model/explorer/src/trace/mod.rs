@@ -1,7 +1,13 @@
 //! A counterexample: the moves that lead to a violation, readable by people and by programs.
 
+mod html;
+mod lanes;
 mod mermaid;
+mod svg;
 mod text;
+mod words;
+
+pub use words::call_name;
 
 use serde::{Deserialize, Serialize};
 
