@@ -1,31 +1,63 @@
 //! Checking a protocol: every reachable state of its world, and a verdict for each property.
 
-use std::time::{Duration, Instant};
+use std::sync::atomic::Ordering;
+use std::time::Duration;
 
-use stateright::{Checker, HasDiscoveries, Model};
+use settled_devices_model::DeviceWorld;
+use settled_explorer::{Exploration, Options, PropertyName, PropertySet, Readable, Trace, explore};
 
-use crate::description::{Description, Unbuildable};
-use crate::model::ProtocolModel;
-use crate::moves::Rules;
-use crate::properties::PropertyName;
-use crate::search::shortest_runs;
-use crate::trace::Trace;
+use crate::description::Description;
+use crate::validate::Unbuildable;
+use crate::world::Rules;
 
-/// How far to go.
+pub use settled_explorer::Progress;
+
+/// How far to go, and what may be left out because something else that is explored shows the same.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
-    /// Stop after about this many visited states, and say so.
+    /// Stop after about this many states, doubles included, and say so.
     pub states: usize,
     /// Stop after this time, and say so.
     pub time: Duration,
     /// Threads to explore with.
     pub threads: usize,
+    /// What may be left out.
+    pub reductions: Reductions,
+    /// The properties to decide; all, by default.
+    pub wanted: PropertySet,
+    /// Stop once every wanted property has been found violated.
+    pub stop_when_found: bool,
+}
+
+/// What need not be explored. None of it changes a verdict or the length of a shortest run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Reductions {
+    /// Worlds that differ only in the names of processes and logical calls are explored once.
+    pub symmetry: bool,
+    /// A world is not explored with a smaller fault budget than it was explored with before.
+    pub budgets: bool,
+    /// Of operations that have nothing in common only one is explored: see [`Description::operations_are_independent`].
+    pub operations: bool,
+}
+
+impl Reductions {
+    /// All of them.
+    pub const ALL: Reductions = Reductions { symmetry: true, budgets: true, operations: true };
+    /// None of them.
+    pub const NONE: Reductions = Reductions { symmetry: false, budgets: false, operations: false };
 }
 
 impl Default for Limits {
     fn default() -> Self {
-        let threads = std::thread::available_parallelism().map_or(1, usize::from);
-        Limits { states: 200_000_000, time: Duration::from_secs(600), threads }
+        let options = Options::default();
+        Limits {
+            states: options.states,
+            time: options.time,
+            threads: options.threads,
+            reductions: Reductions::ALL,
+            wanted: options.wanted,
+            stop_when_found: false,
+        }
     }
 }
 
@@ -38,25 +70,35 @@ pub enum Verdict {
     Violated(Box<Trace>),
     /// No violation so far, but a limit was reached before everything was explored.
     NotFinished,
-    /// It says nothing about this protocol.
+    /// It says nothing about this protocol, or was not asked for.
     NotApplicable,
 }
 
 /// The result of checking one protocol.
 #[derive(Clone, Debug)]
 pub struct Report {
-    /// The protocol, with the bounds that were explored.
+    /// The protocol, with the bounds that were asked for.
     pub description: Description,
     /// The verdict for each property, in the design's order.
     pub verdicts: Vec<(PropertyName, Verdict)>,
-    /// Distinct states, up to the symmetry of guard processes.
+    /// Distinct pairs of a state and the fault budget left in it, after reductions.
     pub unique_states: usize,
-    /// The longest run.
+    /// Distinct states, whatever the budget left, after reductions.
+    pub worlds: usize,
+    /// Moves made.
+    pub transitions: usize,
+    /// How many moves away the farthest state is.
     pub depth: usize,
     /// How long it took.
     pub elapsed: Duration,
+    /// The most memory that the exploration used, in bytes.
+    pub peak_bytes: usize,
     /// Whether everything within the bounds was explored.
     pub exhaustive: bool,
+    /// How many logical calls were explored; fewer than described, if they are independent of each other.
+    pub operations_explored: u8,
+    /// The probability that two different states were taken for one and something was missed because of that.
+    pub collision_odds: f64,
 }
 
 impl Report {
@@ -79,17 +121,6 @@ impl Report {
     }
 }
 
-/// How an exploration is coming along.
-#[derive(Clone, Copy, Debug)]
-pub struct Progress {
-    /// States visited, doubles included.
-    pub states: usize,
-    /// Distinct states.
-    pub unique_states: usize,
-    /// The longest run so far.
-    pub depth: usize,
-}
-
 /// Explores every state of a protocol's world within its bounds, and decides every property.
 ///
 /// # Errors
@@ -99,61 +130,91 @@ pub fn check(
     limits: Limits,
     mut progress: impl FnMut(Progress),
 ) -> Result<Report, Unbuildable> {
-    description.validate()?;
-    let begun = Instant::now();
-    let rules = Rules::new(description.clone());
-    let properties: Vec<_> = PropertyName::ALL.into_iter().filter(|property| property.applies(&rules)).collect();
-    let model = ProtocolModel { rules, properties: properties.clone() };
-    let checker = model
-        .clone()
-        .checker()
-        .threads(limits.threads.max(1))
-        .symmetry()
-        .target_state_count(limits.states)
-        .timeout(limits.time)
-        // Violated properties must not end the exploration while others are undecided.
-        .finish_when(HasDiscoveries::All)
-        .spawn_dfs();
-    let mut pause = Duration::from_millis(1);
-    while !checker.is_done() {
-        std::thread::sleep(pause);
-        pause = (pause * 2).min(Duration::from_millis(100));
-        progress(Progress {
-            states: checker.state_count(),
-            unique_states: checker.unique_state_count(),
-            depth: checker.max_depth(),
-        });
+    let mut explored = description.clone();
+    if limits.reductions.operations && description.operations_are_independent() {
+        explored.caller.operations = 1;
     }
-    let violated: Vec<_> =
-        properties.iter().copied().filter(|property| checker.discovery(property.name()).is_some()).collect();
-    let cut_short = checker.state_count() >= limits.states || begun.elapsed() >= limits.time;
-    let mut traces =
-        if violated.is_empty() { Default::default() } else { shortest_runs(&model, &violated, limits.states) };
-    let verdicts = PropertyName::ALL
-        .into_iter()
-        .map(|property| {
-            let verdict = if !properties.contains(&property) {
-                Verdict::NotApplicable
-            } else if let Some(run) = traces.remove(&property) {
-                Verdict::Violated(Box::new(Trace::of(&model.rules, property, &run)))
-            } else if violated.contains(&property) {
-                // The checker's own run is longer than the shortest, which lies beyond the search's limit.
-                let run = checker.discovery(property.name()).map(|path| path.into_actions()).unwrap_or_default();
-                Verdict::Violated(Box::new(Trace::of(&model.rules, property, &run)))
-            } else if cut_short {
-                Verdict::NotFinished
-            } else {
-                Verdict::Holds
-            };
-            (property, verdict)
-        })
-        .collect();
-    Ok(Report {
-        description: description.clone(),
-        verdicts,
-        unique_states: checker.unique_state_count(),
-        depth: checker.max_depth(),
-        elapsed: begun.elapsed(),
-        exhaustive: !cut_short && violated.len() < properties.len(),
-    })
+    // What has room for one operation may not have it for three.
+    explored.validate()?;
+    if let Some(devices) = &description.devices {
+        let world = DeviceWorld::new(&description.name, devices, description.faults)?;
+        return Ok(decide(&world, description.clone(), limits, &mut progress));
+    }
+    Ok(check_world(&Rules::new(explored), description, limits, progress))
+}
+
+/// The same for a world with machines of your own: see [`Rules::with`].
+///
+/// # Errors
+/// [`Unbuildable`] if the description has a bound out of range or contradicts itself.
+pub fn check_rules(rules: &Rules, limits: Limits, progress: impl FnMut(Progress)) -> Result<Report, Unbuildable> {
+    rules.description.validate()?;
+    Ok(check_world(rules, &rules.description, limits, progress))
+}
+
+fn check_world(rules: &Rules, described: &Description, limits: Limits, mut progress: impl FnMut(Progress)) -> Report {
+    rules.overflowed.store(false, Ordering::Relaxed);
+    let report = decide(rules, described.clone(), limits, &mut progress);
+    let mut report = Report { operations_explored: rules.description.caller.operations, ..report };
+    if rules.overflowed.load(Ordering::Relaxed) || rules.guard.is_full() {
+        report.exhaustive = false;
+        for (_, verdict) in &mut report.verdicts {
+            if *verdict == Verdict::Holds {
+                *verdict = Verdict::NotFinished;
+            }
+        }
+    }
+    report
+}
+
+fn decide<S: Readable>(
+    system: &S,
+    description: Description,
+    limits: Limits,
+    progress: &mut dyn FnMut(Progress),
+) -> Report {
+    let options = Options {
+        states: limits.states,
+        time: limits.time,
+        threads: limits.threads.max(1),
+        reductions: settled_explorer::Reductions {
+            symmetry: limits.reductions.symmetry,
+            budgets: limits.reductions.budgets,
+        },
+        wanted: limits.wanted,
+        stop_when_found: limits.stop_when_found,
+    };
+    let found = explore(system, &options, progress);
+    let asked = system.properties().and(limits.wanted);
+    let verdicts = PropertyName::ALL.iter().map(|property| (*property, verdict(system, &found, asked, *property)));
+    Report {
+        verdicts: verdicts.collect(),
+        description,
+        unique_states: found.unique_states,
+        worlds: found.worlds,
+        transitions: found.transitions,
+        depth: found.depth,
+        elapsed: found.elapsed,
+        peak_bytes: found.peak_bytes,
+        exhaustive: found.exhaustive,
+        operations_explored: 0,
+        collision_odds: found.collision_odds(),
+    }
+}
+
+fn verdict<S: Readable>(
+    system: &S,
+    found: &Exploration<S::Move>,
+    asked: PropertySet,
+    property: PropertyName,
+) -> Verdict {
+    if !asked.has(property) {
+        Verdict::NotApplicable
+    } else if let Some(run) = found.violation(property) {
+        Verdict::Violated(Box::new(Trace::of(system, property, &run.moves, run.round)))
+    } else if !found.exhaustive || found.undecided.has(property) {
+        Verdict::NotFinished
+    } else {
+        Verdict::Holds
+    }
 }

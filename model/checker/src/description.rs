@@ -1,7 +1,9 @@
 //! A protocol's description: what a designer writes in TOML, and what the world is built from.
 
 use serde::{Deserialize, Serialize};
-use settled_protocol::{Backoff, Ends, Policy, Repeat, Retry, Rules, ToolKind};
+use settled_devices_model::Devices;
+use settled_explorer::Faults;
+use settled_protocol::Rules;
 
 /// A protocol: where keys come from, what is recorded when, what an unknown outcome leads to, what the tool can do,
 /// which faults may happen, and how often.
@@ -21,9 +23,18 @@ pub struct Description {
     /// What stands between callers and tool.
     #[serde(default)]
     pub guard: GuardRules,
+    /// What the guard keeps its records in.
+    #[serde(default)]
+    pub ledger: LedgerRules,
     /// What the tool declares and does.
     #[serde(default)]
     pub tool: ToolRules,
+    /// What must not be exceeded.
+    #[serde(default)]
+    pub budget: BudgetRules,
+    /// Devices that act offline and merge, instead of callers, guard and tool.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub devices: Option<Devices>,
     /// How often each fault may happen in one run.
     #[serde(default)]
     pub faults: Faults,
@@ -41,10 +52,24 @@ pub struct CallerRules {
     pub key: KeySource,
     /// Whether all logical calls have the same arguments.
     pub same_arguments: bool,
-    /// What follows when no answer came.
-    pub after_silence: AfterSilence,
+    /// Whether all logical calls are about one resource.
+    pub same_resource: bool,
+    /// Whether the logical calls are steps of one workflow: each begins when the one before it has been answered.
+    pub sequential: bool,
+    /// When a workflow's progress becomes durable at the caller.
+    pub checkpoint: Checkpoint,
+    /// What follows when no answer came, or the connection ended.
+    pub after_silence: Again,
     /// What follows when the caller is told that it failed.
-    pub after_failed: AfterSilence,
+    pub after_failed: Again,
+    /// What follows when the caller has cancelled.
+    pub after_cancel: Again,
+    /// What follows when the callers' process was killed and is started again.
+    pub after_crash: Again,
+    /// Whether a call after a definite failure comes with a new key (if the caller makes the keys).
+    pub new_key_after_failure: bool,
+    /// How many units of time after its first call a caller may still call again; 0: any.
+    pub horizon: u8,
 }
 
 impl Default for CallerRules {
@@ -54,8 +79,15 @@ impl Default for CallerRules {
             calls: 2,
             key: KeySource::Caller,
             same_arguments: false,
-            after_silence: AfterSilence::Retry,
-            after_failed: AfterSilence::Retry,
+            same_resource: false,
+            sequential: false,
+            checkpoint: Checkpoint::PerAnswer,
+            after_silence: Again::Retry,
+            after_failed: Again::Retry,
+            after_cancel: Again::Stop,
+            after_crash: Again::Retry,
+            new_key_after_failure: true,
+            horizon: 0,
         }
     }
 }
@@ -64,7 +96,7 @@ impl Default for CallerRules {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum KeySource {
-    /// The caller's own, the same for every retry; a new one after a definite failure.
+    /// The caller's own, the same for every retry.
     Caller,
     /// A new one for every attempt to call.
     PerCall,
@@ -77,11 +109,23 @@ pub enum KeySource {
 /// Whether a caller calls again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum AfterSilence {
+pub enum Again {
     /// It calls again.
     Retry,
     /// It leaves it at that.
     Stop,
+}
+
+/// When the callers' process remembers durably that a step was answered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Checkpoint {
+    /// After each answer, before the next step begins.
+    PerAnswer,
+    /// After each answer, while the next step is already under way.
+    Background,
+    /// Once, when all steps have been answered.
+    AtEnd,
 }
 
 /// What stands between callers and tool.
@@ -90,10 +134,28 @@ pub enum AfterSilence {
 pub struct GuardRules {
     /// How many guard processes share the ledger (1 to 3); 0: callers talk to the tool directly.
     pub processes: u8,
-    /// When the intent becomes durable.
+    /// When the intent is recorded.
     pub intent: Intent,
     /// Whether a new operation is created and dispatched in one write, or in two.
     pub start: StartRule,
+    /// How a record is changed.
+    pub claim: Claim,
+    /// When callers are told `done`.
+    pub answers: Answers,
+    /// What a call is told whose operation is under way.
+    pub in_progress: InProgress,
+    /// Whether a guard ever stops waiting for an answer, and goes on with what a dead one has left.
+    pub gives_up: bool,
+    /// What a repeated call with the same key means once the operation has ended.
+    pub repeat: RepeatRule,
+    /// How many units of time after it was settled a record is kept; 0: for ever.
+    pub window: u8,
+    /// What the guard adds to the time of a re-send before it believes that the tool still remembers the key.
+    pub margin: u8,
+    /// What happens to calls of one resource.
+    pub resources: Resources,
+    /// What the guard does while it can't write.
+    pub without_ledger: WithoutLedger,
     /// Whether one dispatch is at most one delivery (rule 1). A transport that duplicates can't promise it.
     pub single_delivery: bool,
     /// The rules of the design that are kept. All of them, unless a protocol is to be shown failing.
@@ -106,21 +168,28 @@ impl Default for GuardRules {
             processes: 1,
             intent: Intent::BeforeSend,
             start: StartRule::OneWrite,
+            claim: Claim::CompareAndSet,
+            answers: Answers::AfterStore,
+            in_progress: InProgress::Waits,
+            gives_up: true,
+            repeat: RepeatRule::Replay,
+            window: 0,
+            margin: 1,
+            resources: Resources::Ignored,
+            without_ledger: WithoutLedger::Refuses,
             single_delivery: true,
             rules: Rules::SOUND,
         }
     }
 }
 
-/// When a guard's record of its intent becomes durable.
+/// When a guard records its intent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Intent {
     /// Before the send, as it must.
     BeforeSend,
-    /// Acknowledged at once, durable some time later: a crash may lose it.
-    Volatile,
-    /// Written together with the outcome, after the effect.
+    /// Together with the outcome: before that, it is in the guard's memory only.
     AfterEffect,
 }
 
@@ -134,23 +203,173 @@ pub enum StartRule {
     TwoWrites,
 }
 
+/// How a record is changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Claim {
+    /// By compare-and-set on its version.
+    CompareAndSet,
+    /// It is read, and some time later written, whatever has happened in between.
+    ReadThenWrite,
+}
+
+/// When callers are told `done`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Answers {
+    /// After the write that the answer rests on.
+    AfterStore,
+    /// As soon as the call has been sent.
+    AtDispatch,
+}
+
+/// What a call is told whose operation is under way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum InProgress {
+    /// Nothing yet: it waits for the answer.
+    Waits,
+    /// `in progress`, and it may ask again, as often as it likes.
+    Told,
+}
+
+/// What a repeated call with the same key means once the operation has ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum RepeatRule {
+    /// A replay of the recorded verdict (of a success only, if the arguments are the key).
+    Replay,
+    /// A replay of a success; after any other end it is a new operation.
+    NewAfterFailure,
+    /// A new operation once an answer has been delivered.
+    NewAfterDelivery,
+}
+
+/// What happens to calls of one resource.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Resources {
+    /// They run at the same time.
+    Ignored,
+    /// One begins when no other is under way or unknown.
+    OneAtATime,
+}
+
+/// What a guard does while it can't write.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum WithoutLedger {
+    /// It serves no call.
+    Refuses,
+    /// It lets calls through, unrecorded.
+    SendsAnyway,
+}
+
+/// What the guard keeps its records in.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
+pub struct LedgerRules {
+    /// What a write is once it is acknowledged.
+    pub acknowledged: Acknowledged,
+    /// What is found of a write in whose middle power failed.
+    pub torn: Torn,
+    /// What follows a failed sync.
+    pub after_sync_error: AfterSyncError,
+    /// How long a record is kept.
+    pub keeps: Keeps,
+}
+
+impl Default for LedgerRules {
+    fn default() -> Self {
+        LedgerRules {
+            acknowledged: Acknowledged::Durable,
+            torn: Torn::Detected,
+            after_sync_error: AfterSyncError::Stops,
+            keeps: Keeps::Forever,
+        }
+    }
+}
+
+/// What a write is once it is acknowledged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Acknowledged {
+    /// Durable, on every replica that may take over.
+    Durable,
+    /// In memory: on disk some time later.
+    Unsynced,
+    /// On one server: on its replica some time later.
+    Unreplicated,
+}
+
+/// What is found of a write in whose middle power failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Torn {
+    /// A checksum tells: the record is as it was before.
+    Detected,
+    /// The record is gone.
+    Erases,
+}
+
+/// What follows a failed sync.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum AfterSyncError {
+    /// The process ends, and what was not synced does not count.
+    Stops,
+    /// The sync is tried again; it succeeds, and nothing is on disk.
+    CarriesOn,
+}
+
+/// How long a store keeps a key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Keeps {
+    /// As long as anyone may ask.
+    Forever,
+    /// For a time of its own, which may be over at any moment.
+    Shortly,
+}
+
 /// What the tool can do.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
 pub struct ToolRules {
     /// Its kind.
     pub kind: Kind,
+    /// What the guard takes it for; as it is, if not given.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub declared: Option<Kind>,
     /// Whether it declares that its errors mean "it did not happen".
     pub errors_final: bool,
     /// How many attempts an operation may have.
     pub attempts: u8,
     /// How many observations may tell nothing before a person is asked.
     pub checks: u8,
+    /// How many units of time after its first use the tool forgets a key; 0: never.
+    pub remembers: u8,
+    /// Whether the tool may forget a key at any moment.
+    pub keeps: Keeps,
+    /// Whether effects last, so that two of them can overlap.
+    pub lasting: bool,
+    /// Observable: how many units of time after its send an effect can still appear.
+    pub settling: u8,
 }
 
 impl Default for ToolRules {
     fn default() -> Self {
-        ToolRules { kind: Kind::Opaque, errors_final: false, attempts: 2, checks: 2 }
+        ToolRules {
+            kind: Kind::Opaque,
+            declared: None,
+            errors_final: false,
+            attempts: 2,
+            checks: 2,
+            remembers: 0,
+            keeps: Keeps::Forever,
+            lasting: false,
+            settling: 1,
+        }
     }
 }
 
@@ -160,155 +379,26 @@ impl Default for ToolRules {
 pub enum Kind {
     /// Nothing can be found out about an attempt.
     Opaque,
-    /// Can be asked "applied?"; an effect appears at most one unit of the model's time after its request was sent.
+    /// Can be asked "applied?".
     Observable,
     /// Applies once, can be told never to apply.
     Sealable,
-    /// Applies a key once, and never forgets one within the run.
+    /// Applies a key once, as long as it remembers it.
     Deduplicates,
     /// Effect and record commit together.
     Transactional,
+    /// A second application changes nothing, if no other operation on its resource came in between.
+    Idempotent,
 }
 
-macro_rules! faults {
-    ($($(#[$doc:meta])* $name:ident : $flag:literal,)*) => {
-        /// How often each fault may happen in one run.
-        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
-        #[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
-        pub struct Faults {
-            $($(#[$doc])* pub $name: u8,)*
-        }
-
-        impl Faults {
-            /// The names of all faults, as written in TOML and on the command line.
-            pub const NAMES: &'static [&'static str] = &[$($flag,)*];
-
-            /// The bound of the fault with this name.
-            pub fn bound(&mut self, name: &str) -> Option<&mut u8> {
-                match name {
-                    $($flag => Some(&mut self.$name),)*
-                    _ => None,
-                }
-            }
-
-            /// Every fault and its bound.
-            pub fn list(&self) -> Vec<(&'static str, u8)> {
-                vec![$(($flag, self.$name),)*]
-            }
-        }
-    };
-}
-
-faults! {
-    /// The guard gives up waiting although the answer, or the effect, may still come.
-    timeouts: "timeouts",
-    /// A guard process is killed and started again; all that was not durable is gone.
-    guard_crashes: "guard-crashes",
-    /// A guard takes over an operation from an owner that is not dead but paused.
-    takeovers: "takeovers",
-    /// The tool's process dies after a request reached it and before the effect.
-    tool_crashes_before: "tool-crashes-before",
-    /// The tool's process dies after the effect and before its answer.
-    tool_crashes_after: "tool-crashes-after",
-    /// The tool answers with an error after the effect.
-    errors_after: "errors-after",
-    /// The tool answers with an error instead of the effect.
-    errors_before: "errors-before",
-    /// The request is refused before the tool runs, and the error proves it.
-    rejections: "rejections",
-    /// A request is lost on its way to the tool.
-    lost_requests: "lost-requests",
-    /// An answer of the tool is lost on its way.
-    lost_replies: "lost-replies",
-    /// The transport delivers a request twice.
-    duplicates: "duplicates",
-    /// The caller loses an answer that it got and runs its step again.
-    reruns: "reruns",
-    /// A person decides an unknown operation, truthfully as far as can be seen.
-    decisions: "decisions",
-}
-
-/// A bound or a combination that a world can't be built from.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{field}: {reason}")]
-pub struct Unbuildable {
-    /// The field, as written in TOML.
-    pub field: &'static str,
-    /// Why, and what is allowed.
-    pub reason: String,
-}
-
-impl Description {
-    /// Checks that a world can be built: all bounds in range, no contradiction.
-    ///
-    /// # Errors
-    /// Names the field and what is allowed.
-    pub fn validate(&self) -> Result<(), Unbuildable> {
-        let range = |field, value: u8, low: u8, high: u8| {
-            if (low..=high).contains(&value) {
-                Ok(())
-            } else {
-                Err(Unbuildable { field, reason: format!("{value} is out of range: {low} to {high} are allowed") })
-            }
-        };
-        if self.name.is_empty() || self.name.chars().any(char::is_control) {
-            return Err(Unbuildable { field: "name", reason: "a name in one line is needed".into() });
-        }
-        range("caller.operations", self.caller.operations, 1, 3)?;
-        range("caller.calls", self.caller.calls, 1, 4)?;
-        range("guard.processes", self.guard.processes, 0, 3)?;
-        range("tool.attempts", self.tool.attempts, 1, 4)?;
-        range("tool.checks", self.tool.checks, 1, 4)?;
-        for (name, bound) in self.faults.list() {
-            range(name, bound, 0, 4)?;
-        }
-        if self.guard.intent != Intent::BeforeSend && self.guard.processes > 1 {
-            return Err(Unbuildable {
-                field: "guard.processes",
-                reason: "a guard with `intent = \"volatile\"` or `\"after-effect\"` is modelled as one process".into(),
-            });
-        }
-        if self.guard.processes == 0 && matches!(self.tool.kind, Kind::Transactional) {
-            return Err(Unbuildable {
-                field: "tool.kind",
-                reason:
-                    "a transactional tool commits with the guard's record, so it needs `guard.processes` of 1 or more"
-                        .into(),
-            });
-        }
-        Ok(())
-    }
-
-    /// Whether callers talk to the tool directly.
-    pub fn is_direct(&self) -> bool {
-        self.guard.processes == 0
-    }
-
-    /// The core's policy for this protocol's guard.
-    pub fn policy(&self) -> Policy {
-        let tool = match self.tool.kind {
-            Kind::Opaque => ToolKind::Opaque,
-            Kind::Observable => ToolKind::Observable { settling: 1 },
-            Kind::Sealable => ToolKind::Sealable,
-            Kind::Deduplicates => ToolKind::Deduplicates { limit: u64::MAX, margin: 0, remembers_rejections: false },
-            Kind::Transactional => ToolKind::Transactional,
-        };
-        let ends = match self.caller.key {
-            KeySource::Arguments => Ends::OnFailure,
-            _ => Ends::WithWindow,
-        };
-        Policy {
-            tool,
-            errors_final: self.tool.errors_final,
-            single_delivery: self.guard.single_delivery,
-            repeat: Repeat { ends, window: None },
-            retry: Retry {
-                attempts: self.tool.attempts.into(),
-                total: u64::MAX,
-                checks: self.tool.checks.into(),
-                backoff: Backoff { base: 0, cap: 0 },
-            },
-            rules: self.guard.rules,
-        }
-    }
+/// What must not be exceeded; 0: no such limit.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
+pub struct BudgetRules {
+    /// How often one logical call may be sent to the tool.
+    pub operation: u8,
+    /// How often all logical calls together may be sent to the tool.
+    pub fleet: u8,
+    /// How many units of time after it was settled a record may remain.
+    pub memory: u8,
 }

@@ -2,7 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::description::{Description, Unbuildable};
+use crate::description::Description;
+use crate::validate::Unbuildable;
 
 /// Why a description can't be used.
 #[derive(Debug, thiserror::Error)]
@@ -62,7 +63,7 @@ pub fn parse(file: &str, text: &str) -> Result<Description, LoadError> {
         toml::from_str(text).map_err(|error| LoadError::Malformed { file: file.to_owned(), error: Box::new(error) })?;
     description.validate().map_err(|error| LoadError::Unbuildable {
         file: file.to_owned(),
-        line: line_of(text, error.field),
+        line: line_of(text, &error.field),
         error,
     })?;
     Ok(description)
@@ -72,8 +73,7 @@ pub fn parse(file: &str, text: &str) -> Result<Description, LoadError> {
 fn line_of(text: &str, field: &str) -> usize {
     let (table, key) = match field.split_once('.') {
         Some(parts) => parts,
-        None if field == "name" => ("", field),
-        None => ("faults", field),
+        None => ("", field),
     };
     let mut inside = table.is_empty();
     for (number, line) in (1..).zip(text.lines()) {

@@ -1,80 +1,68 @@
-//! The world as a stateright model.
+//! The world as something that can be explored.
 
-use ahash::RandomState;
-use stateright::{Model, Property, Representative};
+use settled_explorer::{Budget, Fault, PropertySet, Readable, Said, Snapshot, System};
 
-use crate::moves::{Move, Rules};
-use crate::properties::PropertyName;
-use crate::world::World;
+use crate::world::{Move, Rules, World};
 
-/// A protocol's world, to be explored for these properties.
-#[derive(Clone, Debug)]
-pub struct ProtocolModel {
-    /// The world's rules.
-    pub rules: Rules,
-    /// The properties to check.
-    pub properties: Vec<PropertyName>,
-}
-
-impl Model for ProtocolModel {
+impl System for Rules {
     type State = World;
-    type Action = Move;
+    type Move = Move;
 
-    fn init_states(&self) -> Vec<World> {
-        vec![World::initial(&self.rules.description)]
+    fn initial(&self) -> World {
+        World::initial()
     }
 
-    fn actions(&self, world: &World, moves: &mut Vec<Move>) {
-        self.rules.moves(world, moves);
+    fn bounds(&self) -> Budget {
+        self.description.faults.into()
     }
 
-    fn next_state(&self, world: &World, what: Move) -> Option<World> {
-        self.rules.apply(world, what)
+    fn moves(&self, world: &World, left: Budget, moves: &mut Vec<(Move, Option<Fault>)>) {
+        Rules::moves(self, world, left, moves);
     }
 
-    fn properties(&self) -> Vec<Property<Self>> {
+    fn apply(&self, world: &World, what: Move) -> Option<World> {
+        Rules::apply(self, world, what)
+    }
+
+    fn symmetric(&self, world: &World, each: &mut dyn FnMut(&World)) {
+        self.renamings(world, each);
+    }
+
+    fn properties(&self) -> PropertySet {
         self.properties
-            .iter()
-            .map(|property| {
-                let condition: fn(&Self, &World) -> bool = match property {
-                    PropertyName::AtMostOnce => |m, w| PropertyName::AtMostOnce.holds(&m.rules, w),
-                    PropertyName::NoPhantomSuccess => |m, w| PropertyName::NoPhantomSuccess.holds(&m.rules, w),
-                    PropertyName::NoFalseFailure => |m, w| PropertyName::NoFalseFailure.holds(&m.rules, w),
-                    PropertyName::FaithfulReplay => |m, w| PropertyName::FaithfulReplay.holds(&m.rules, w),
-                    PropertyName::NoSuppression => |m, w| PropertyName::NoSuppression.holds(&m.rules, w),
-                    PropertyName::IntentFirst => |m, w| PropertyName::IntentFirst.holds(&m.rules, w),
-                    PropertyName::UnknownBlocks => |m, w| PropertyName::UnknownBlocks.holds(&m.rules, w),
-                    PropertyName::Settles => |m, w| PropertyName::Settles.holds(&m.rules, w),
-                };
-                Property::always(property.name(), condition)
-            })
-            .collect()
+    }
+
+    fn violated(&self, world: &World) -> PropertySet {
+        Rules::violated(self, world)
+    }
+
+    fn violated_at_rest(&self, world: &World) -> PropertySet {
+        Rules::violated_at_rest(self, world)
+    }
+
+    fn ended(&self, world: &World) -> bool {
+        Rules::ended(self, world)
     }
 }
 
-/// Guard processes are alike: worlds that differ only in their names are one. The representative is the renaming with the
-/// smallest hash, so it is the same for all of them.
-impl Representative for World {
-    fn representative(&self) -> World {
-        let names: &[&[u8]] = match self.guards.len() {
-            2 => &[&[0, 1], &[1, 0]],
-            3 => &[&[0, 1, 2], &[0, 2, 1], &[1, 0, 2], &[1, 2, 0], &[2, 0, 1], &[2, 1, 0]],
-            _ => return self.clone(),
-        };
-        let mut representative = self.clone();
-        let mut smallest = hash(&representative);
-        for names in &names[1..] {
-            let renamed = self.rename_guards(names);
-            let its = hash(&renamed);
-            if its < smallest {
-                (representative, smallest) = (renamed, its);
-            }
-        }
-        representative
+impl Readable for Rules {
+    fn name(&self) -> String {
+        self.description.name.clone()
     }
-}
 
-/// A world's hash, the same in every run.
-pub fn hash(world: &World) -> u64 {
-    RandomState::with_seeds(1, 2, 3, 4).hash_one(world)
+    fn description(&self) -> serde_json::Value {
+        serde_json::to_value(&self.description).unwrap_or_default()
+    }
+
+    fn say(&self, before: &World, what: Move, after: &World) -> Said {
+        Rules::say(self, before, what, after)
+    }
+
+    fn snapshot(&self, world: &World) -> Snapshot {
+        Rules::snapshot(self, world)
+    }
+
+    fn effects(&self, world: &World) -> Vec<usize> {
+        (0..self.description.caller.operations).map(|call| world.effects_of(call)).collect()
+    }
 }

@@ -39,9 +39,7 @@ impl Policy {
             (_, What::Call { fingerprint, start }) if self.is_over(record, event.now) => {
                 self.begin(Some(record), fingerprint, start, event)
             }
-            (_, What::Call { fingerprint, .. })
-                if fingerprint != record.fingerprint && self.rules.check_arguments =>
-            {
+            (_, What::Call { fingerprint, .. }) if fingerprint != record.fingerprint && self.rules.check_arguments => {
                 r.stay([Action::Answer(Answer::Conflict)])
             }
             (State::Created | State::Dispatched(_), What::Call { .. }) => r.stay([Action::Wait(Wait::ForAttempt)]),

@@ -1,0 +1,231 @@
+//! Which descriptions a world can be built from, and the core's policy for each.
+
+use settled_explorer::Fault;
+use settled_protocol::{Backoff, Ends, Policy, Repeat, Retry, ToolKind};
+
+use crate::description::*;
+
+/// A bound or a combination that a world can't be built from.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{field}: {reason}")]
+pub struct Unbuildable {
+    /// The field, as written in TOML.
+    pub field: String,
+    /// Why, and what is allowed.
+    pub reason: String,
+}
+
+impl From<settled_devices_model::Unbuildable> for Unbuildable {
+    fn from(error: settled_devices_model::Unbuildable) -> Self {
+        Unbuildable { field: error.field.to_string(), reason: error.reason }
+    }
+}
+
+/// The most keys that a world has room for.
+pub(crate) const MOST_KEYS: u8 = 6;
+
+impl Description {
+    /// Checks that a world can be built: all bounds in range, no contradiction, and no fault that can't happen in it.
+    ///
+    /// # Errors
+    /// Names the field and what is allowed.
+    pub fn validate(&self) -> Result<(), Unbuildable> {
+        let refuse =
+            |field: &str, reason: &str| Err(Unbuildable { field: field.to_owned(), reason: reason.to_owned() });
+        if self.name.is_empty() || self.name.chars().any(char::is_control) {
+            return refuse("name", "a name in one line is needed");
+        }
+        self.validate_ranges()?;
+        if let Some(devices) = &self.devices {
+            return settled_devices_model::DeviceWorld::new(&self.name, devices, self.faults)
+                .map(|_| ())
+                .map_err(Unbuildable::from);
+        }
+        if self.guard.intent != Intent::BeforeSend && self.guard.processes > 1 {
+            return refuse("guard.processes", "a guard with `intent = \"after-effect\"` is modelled as one process");
+        }
+        if self.guard.processes == 0 && self.tool.kind == Kind::Transactional {
+            return refuse(
+                "tool.kind",
+                "a transactional tool commits with the guard's record, so it needs `guard.processes` of 1 or more",
+            );
+        }
+        if self.tool.declared.is_some_and(|declared| declared != self.tool.kind)
+            && (self.tool.kind == Kind::Transactional || self.tool.declared == Some(Kind::Transactional))
+        {
+            return refuse("tool.declared", "a transactional tool is what it is: leave `declared` out");
+        }
+        if self.keys() > MOST_KEYS {
+            return Err(Unbuildable {
+                field: "caller.calls".to_owned(),
+                reason: format!(
+                    "operations × calls is {}: at most {MOST_KEYS} keys have room in a world whose operations depend on \
+                     each other",
+                    self.keys()
+                ),
+            });
+        }
+        for (fault, bound) in self.faults.list() {
+            if bound > 0
+                && let Some(reason) = self.cannot_happen(fault)
+            {
+                return Err(Unbuildable { field: format!("faults.{}", fault.name()), reason: reason.to_owned() });
+            }
+        }
+        Ok(())
+    }
+
+    fn validate_ranges(&self) -> Result<(), Unbuildable> {
+        let range = |field: &str, value: u8, low: u8, high: u8| {
+            if (low..=high).contains(&value) {
+                return Ok(());
+            }
+            Err(Unbuildable {
+                field: field.to_owned(),
+                reason: format!("{value} is out of range: {low} to {high} are allowed"),
+            })
+        };
+        range("caller.operations", self.caller.operations, 1, 3)?;
+        range("caller.calls", self.caller.calls, 1, 4)?;
+        range("caller.horizon", self.caller.horizon, 0, 4)?;
+        range("guard.processes", self.guard.processes, 0, 3)?;
+        range("guard.window", self.guard.window, 0, 8)?;
+        range("guard.margin", self.guard.margin, 0, 8)?;
+        range("tool.attempts", self.tool.attempts, 1, 4)?;
+        range("tool.checks", self.tool.checks, 1, 4)?;
+        range("tool.remembers", self.tool.remembers, 0, 8)?;
+        range("tool.settling", self.tool.settling, 1, 4)?;
+        range("budget.operation", self.budget.operation, 0, 16)?;
+        range("budget.fleet", self.budget.fleet, 0, 16)?;
+        range("budget.memory", self.budget.memory, 0, 8)?;
+        for (fault, bound) in self.faults.list() {
+            range(&format!("faults.{}", fault.name()), bound, 0, 4)?;
+        }
+        Ok(())
+    }
+
+    /// Why a fault can't happen in this world, if it can't: a bound that would do nothing is a mistake.
+    pub fn cannot_happen(&self, fault: Fault) -> Option<&'static str> {
+        let guarded = matches!(
+            fault,
+            Fault::ConcurrentCall
+                | Fault::KeyReuse
+                | Fault::GuardCrash
+                | Fault::CallerPartition
+                | Fault::LedgerPartition
+                | Fault::ToolPartition
+                | Fault::UnsyncedLoss
+                | Fault::TornWrite
+                | Fault::DiskFull
+                | Fault::SyncError
+                | Fault::LedgerFailover
+                | Fault::Takeover
+                | Fault::Pause
+                | Fault::Decision
+                | Fault::ClockSkew
+                | Fault::ClockJump
+        );
+        match fault {
+            _ if guarded && self.is_direct() => Some("there is no guard (`guard.processes` is 0), so it can't happen"),
+            Fault::Takeover if self.guard.processes < 2 => {
+                Some("a takeover needs a second guard: `guard.processes` of 2 or 3")
+            }
+            Fault::KeyReuse if self.caller.operations < 2 => {
+                Some("a key is reused by another logical call: `caller.operations` of 2 or 3")
+            }
+            Fault::KeyReuse if self.caller.key == KeySource::Arguments => {
+                Some("keys made of the arguments are never reused with other arguments")
+            }
+            Fault::Delay | Fault::Pause | Fault::ClockSkew | Fault::ClockJump if !self.uses_time() => Some(
+                "nothing in this protocol depends on time: that needs an observable tool, or one of `caller.horizon`, \
+                 `guard.window`, `tool.remembers`",
+            ),
+            Fault::KeyExpiry if self.ledger.keeps == Keeps::Forever && self.tool.keeps == Keeps::Forever => {
+                Some("neither store forgets: that needs `ledger.keeps` or `tool.keeps` to be `\"shortly\"`")
+            }
+            Fault::LedgerFailover if self.ledger.acknowledged != Acknowledged::Unreplicated => {
+                Some("nothing acknowledged is ever lost: that needs `ledger.acknowledged = \"unreplicated\"`")
+            }
+            _ => None,
+        }
+    }
+
+    /// Whether callers talk to the tool directly.
+    pub fn is_direct(&self) -> bool {
+        self.guard.processes == 0
+    }
+
+    /// Whether anything in this protocol depends on the time.
+    pub fn uses_time(&self) -> bool {
+        self.declared() == Kind::Observable
+            || self.caller.horizon > 0
+            || self.guard.window > 0
+            || self.tool.remembers > 0
+    }
+
+    /// What the guard takes the tool for.
+    pub fn declared(&self) -> Kind {
+        self.tool.declared.unwrap_or(self.tool.kind)
+    }
+
+    /// How many keys its world has.
+    pub(crate) fn keys(&self) -> u8 {
+        let caller = &self.caller;
+        match caller.key {
+            _ if self.is_direct() => caller.operations,
+            KeySource::Caller if !caller.new_key_after_failure || caller.after_failed == Again::Stop => {
+                caller.operations
+            }
+            KeySource::Caller | KeySource::PerCall => caller.operations * caller.calls,
+            KeySource::Arguments => caller.operations,
+            KeySource::Reused => 1,
+        }
+    }
+
+    /// Whether its operations have nothing in common but processes and faults: no key, no resource, no order, no budget.
+    /// Every run of such a world, seen by one of its operations alone, is a run of the world with that operation only; so
+    /// a property holds of all of them if and only if it holds of one.
+    pub fn operations_are_independent(&self) -> bool {
+        let caller = &self.caller;
+        (self.is_direct() || matches!(caller.key, KeySource::Caller | KeySource::PerCall))
+            && !caller.sequential
+            && !caller.same_resource
+            && self.faults.key_reuses == 0
+            && self.budget.fleet == 0
+            && self.devices.is_none()
+    }
+
+    /// The core's policy for this protocol's guard.
+    pub fn policy(&self) -> Policy {
+        let tool = match self.declared() {
+            Kind::Opaque => ToolKind::Opaque,
+            Kind::Observable => ToolKind::Observable { settling: self.tool.settling.into() },
+            Kind::Sealable => ToolKind::Sealable,
+            Kind::Deduplicates => ToolKind::Deduplicates {
+                limit: if self.tool.remembers == 0 { u64::MAX } else { self.tool.remembers.into() },
+                margin: self.guard.margin.into(),
+                remembers_rejections: false,
+            },
+            Kind::Transactional => ToolKind::Transactional,
+            Kind::Idempotent => ToolKind::Idempotent,
+        };
+        let ends = match (self.guard.repeat, self.caller.key) {
+            (RepeatRule::NewAfterDelivery, _) => Ends::OnDelivery,
+            (RepeatRule::NewAfterFailure, _) | (_, KeySource::Arguments) => Ends::OnFailure,
+            _ => Ends::WithWindow,
+        };
+        Policy {
+            tool,
+            errors_final: self.tool.errors_final,
+            single_delivery: self.guard.single_delivery,
+            repeat: Repeat { ends, window: (self.guard.window > 0).then(|| self.guard.window.into()) },
+            retry: Retry {
+                attempts: self.tool.attempts.into(),
+                total: u64::MAX,
+                checks: self.tool.checks.into(),
+                backoff: Backoff { base: 0, cap: 0 },
+            },
+            rules: self.guard.rules,
+        }
+    }
+}

@@ -1,0 +1,244 @@
+//! A guard's step, and what the ledger makes of it: what is stored, what is durable, what is lost.
+
+use settled_protocol::What;
+
+use crate::description::{
+    Acknowledged, AfterSyncError, Intent, KeySource, Kind, RepeatRule, Resources, Torn, WithoutLedger,
+};
+use crate::machine::{Act, Id, Stage, Write};
+
+use super::{Asking, Do, Heard, KeyState, Message, Rules, Storing, Todo, World};
+
+/// What became of a write.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Stored {
+    /// What rests on it may go on.
+    GoOn,
+    /// Nothing of what rests on it happens.
+    Stop,
+}
+
+/// A step of a guard.
+pub(crate) struct Turn {
+    pub guard: u8,
+    pub key: u8,
+    /// The record as it was read.
+    pub read: Option<Id>,
+    pub what: What<u8>,
+    /// The logical call that asks, if one does.
+    pub asker: Option<u8>,
+    pub storing: Storing,
+}
+
+impl Rules {
+    /// The heart: one step of the guard's state machine, in this process, on this key's record as it is now. `None`: a fault
+    /// of storing, where nothing was to be stored.
+    pub(crate) fn step(
+        &self,
+        world: &mut World,
+        guard: u8,
+        key: u8,
+        what: What<u8>,
+        asker: Option<u8>,
+        storing: Storing,
+    ) -> Option<()> {
+        let read = world.keys[usize::from(key)].record;
+        self.turn(world, &Turn { guard, key, read, what, asker, storing })
+    }
+
+    /// The same on the record as it was read, which may no longer be the one in the ledger.
+    pub(crate) fn turn(&self, world: &mut World, turn: &Turn) -> Option<()> {
+        let step = self.guard.step(turn.read, &self.event(world, turn.guard, turn.what));
+        let write = match step.write {
+            Write::Nothing if turn.storing != Storing::Works => return None,
+            Write::Nothing => None,
+            Write::Put(record) => Some(Some(record)),
+            Write::Forget => Some(None),
+        };
+        if let Some(record) = write
+            && self.store(world, turn, record) == Stored::Stop
+        {
+            if let Some(call) = turn.asker {
+                world.guards[usize::from(turn.guard)].waiting &= !(1 << call);
+            }
+            return Some(());
+        }
+        for act in step.acts {
+            self.act(world, turn, act, write.is_some());
+        }
+        Some(())
+    }
+
+    fn store(&self, world: &mut World, turn: &Turn, record: Option<Id>) -> Stored {
+        let ledger = &self.description.ledger;
+        let entry = &mut world.keys[usize::from(turn.key)];
+        match turn.storing {
+            Storing::Works => {
+                self.put(entry, record);
+                Stored::GoOn
+            }
+            Storing::Unreachable | Storing::Full => match self.description.guard.without_ledger {
+                WithoutLedger::Refuses => Stored::Stop,
+                WithoutLedger::SendsAnyway => Stored::GoOn,
+            },
+            Storing::Unacknowledged => {
+                self.put(entry, record);
+                Stored::Stop
+            }
+            Storing::Unsynced => match ledger.after_sync_error {
+                AfterSyncError::Stops => {
+                    self.crash(world, turn.guard);
+                    Stored::Stop
+                }
+                AfterSyncError::CarriesOn => {
+                    entry.record = record;
+                    Stored::GoOn
+                }
+            },
+            Storing::Torn => {
+                if ledger.torn == Torn::Erases {
+                    (entry.record, entry.durable) = (None, None);
+                }
+                self.power_fails(world);
+                Stored::Stop
+            }
+        }
+    }
+
+    /// A write that the ledger acknowledges.
+    pub(crate) fn put(&self, entry: &mut KeyState, record: Option<Id>) {
+        entry.record = record;
+        entry.forgotten |= record.is_none();
+        let intent_only =
+            record.is_some_and(|id| matches!(self.guard.view(id).stage, Stage::Created | Stage::Dispatched(_)));
+        let written = self.description.guard.intent == Intent::BeforeSend || !intent_only;
+        if written && self.description.ledger.acknowledged == Acknowledged::Durable {
+            entry.durable = record;
+        }
+    }
+
+    /// The record that counts as durable: on disk. (Where only the replica lags, the disk has it.)
+    pub(crate) fn on_disk(&self, entry: &KeyState) -> Option<Id> {
+        match self.description.ledger.acknowledged {
+            Acknowledged::Unreplicated => entry.record,
+            Acknowledged::Durable | Acknowledged::Unsynced => entry.durable,
+        }
+    }
+
+    fn act(&self, world: &mut World, turn: &Turn, act: Act, written: bool) {
+        let Turn { guard, key, asker, .. } = *turn;
+        match act {
+            Act::Send(of) => world.push_todo(guard, Todo { key, what: Do::Send(of.into()) }),
+            Act::Observe { of, conclusive } => {
+                let asking = Asking::Observe { conclusive };
+                world.send(Message::Question { key, of: of.into(), asking, from: guard + 1 });
+            }
+            Act::Seal { of, scope } => {
+                world.send(Message::Question { key, of: of.into(), asking: Asking::Seal(scope), from: guard + 1 });
+            }
+            Act::Answer(answer) if written => world.push_todo(guard, Todo { key, what: Do::Answer(answer) }),
+            Act::Answer(answer) => self.answer(world, guard, key, answer, asker, false),
+            Act::Wait => {
+                if let Some(call) = asker
+                    && !written
+                    && self.tells_in_progress()
+                {
+                    self.tell_waiting(world, guard, key, call, Heard::InProgress);
+                }
+            }
+            Act::Escalate => world.push_todo(guard, Todo { key, what: Do::Alert }),
+        }
+    }
+
+    /// Power fails: all guards die, and what is not on disk is gone.
+    pub(crate) fn power_fails(&self, world: &mut World) {
+        for guard in 0..self.guards() {
+            self.crash(world, guard);
+        }
+        for key in &mut world.keys {
+            if self.description.ledger.acknowledged != Acknowledged::Unreplicated {
+                key.record = key.durable;
+            }
+        }
+    }
+
+    /// Whether a call must wait for another one of its resource: one that is under way, or may be.
+    pub(crate) fn must_wait_for_resource(&self, world: &World, call: u8, key: u8) -> bool {
+        if self.description.guard.resources == Resources::Ignored || world.keys[usize::from(key)].record.is_some() {
+            return false;
+        }
+        (0u8..).zip(&world.keys).any(|(other, entry)| {
+            let its = self.call_of_key(other).unwrap_or(other);
+            other != key
+                && self.share_resource(call, its)
+                && entry.record.is_some_and(|record| !matches!(self.guard.view(record).stage, Stage::Settled(_)))
+        })
+    }
+
+    /// Whether every guard would forget this record now, by its own clock.
+    pub(crate) fn is_expired(&self, world: &World, record: Id) -> bool {
+        (0..self.guards()).all(|guard| {
+            let step = self.guard.step(Some(record), &self.event(world, guard, What::Expire));
+            step.write == Write::Forget
+        })
+    }
+
+    /// Time passes, for all clocks; the tool forgets what it has remembered long enough.
+    pub(crate) fn tick(&self, world: &mut World) {
+        world.now += 1;
+        let remembers = self.description.tool.remembers;
+        for key in &mut world.keys {
+            if remembers > 0 && key.memory.effect > 0 && world.now - key.memory.since >= remembers {
+                (key.memory.effect, key.memory.since) = (0, 0);
+            }
+        }
+    }
+
+    /// Drops answers that the core itself says change nothing any more: worlds that differ only in those are one. Only where
+    /// nothing can make an ended operation open again.
+    pub(crate) fn forget_what_cannot_matter(&self, world: &mut World) {
+        let World { network, keys, callers, .. } = world;
+        if self.description.is_direct() {
+            network.retain(|message| match *message {
+                Message::Reply { key, of, .. } => {
+                    let caller = &callers[usize::from(key)];
+                    matches!(caller.phase, super::Phase::Waiting { .. }) && caller.calls == of.attempt
+                }
+                _ => true,
+            });
+            return;
+        }
+        let rules = &self.description;
+        let final_for_good = self.core
+            && rules.ledger == Default::default()
+            && rules.faults.key_expiries == 0
+            && rules.guard.window == 0
+            && rules.guard.repeat == RepeatRule::Replay
+            && rules.caller.key != KeySource::Arguments
+            && rules.declared() != Kind::Transactional;
+        if !final_for_good {
+            return;
+        }
+        network.retain(|message| {
+            let entry = &keys[usize::from(message.key())];
+            let settled = entry.record.filter(|id| matches!(self.guard.view(*id).stage, Stage::Settled(_)));
+            let Some(record) = settled else { return true };
+            let what = match *message {
+                Message::Request { .. } | Message::Working { .. } => return true,
+                // The answer can't matter, but a seal still does something to the tool.
+                Message::Question { asking: Asking::Seal(_), .. } => return true,
+                Message::Question { .. } => return false,
+                Message::Reply { of, reply: Some(reply), .. } => What::Reply { of: of.into(), reply },
+                Message::Reply { of, reply: None, .. } => {
+                    What::Lost { of: of.into(), how: settled_protocol::Loss::ConnectionLost }
+                }
+                Message::Seen { of, observation, conclusive, .. } => {
+                    What::Observed { of: of.into(), observation, conclusive }
+                }
+            };
+            let event = settled_protocol::Event { now: settled_protocol::Time(0), by: super::DEAD, draw: 0, what };
+            let step = self.guard.step(Some(record), &event);
+            step.write != Write::Nothing || !step.acts.is_empty()
+        });
+    }
+}
