@@ -38,13 +38,15 @@ pub struct Reductions {
     pub budgets: bool,
     /// Of operations that have nothing in common only one is explored: see [`Description::operations_are_independent`].
     pub operations: bool,
+    /// Messages that can't matter any more are dropped.
+    pub messages: bool,
 }
 
 impl Reductions {
     /// All of them.
-    pub const ALL: Reductions = Reductions { symmetry: true, budgets: true, operations: true };
+    pub const ALL: Reductions = Reductions { symmetry: true, budgets: true, operations: true, messages: true };
     /// None of them.
-    pub const NONE: Reductions = Reductions { symmetry: false, budgets: false, operations: false };
+    pub const NONE: Reductions = Reductions { symmetry: false, budgets: false, operations: false, messages: false };
 }
 
 impl Default for Limits {
@@ -140,7 +142,9 @@ pub fn check(
         let world = DeviceWorld::new(&description.name, devices, description.faults)?;
         return Ok(decide(&world, description.clone(), limits, &mut progress));
     }
-    Ok(check_world(&Rules::new(explored), description, limits, progress))
+    let mut rules = Rules::new(explored);
+    rules.prunes &= limits.reductions.messages;
+    Ok(check_world(&rules, description, limits, progress))
 }
 
 /// The same for a world with machines of your own: see [`Rules::with`].

@@ -4,12 +4,17 @@
 //! It knows nothing of protocols: those are `settled-model`'s.
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
 
+pub mod contract;
+mod explore;
 mod faults;
+mod plain;
 mod properties;
 mod system;
 pub mod trace;
 
+pub use explore::{Exploration, Options, Progress, Reductions, Run, explore};
 pub use faults::{Budget, Fault, Faults};
+pub use plain::{Plain, PlainState};
 pub use properties::{PropertyName, PropertySet};
 pub use system::{Readable, Said, System};
 pub use trace::{FORMAT, Snapshot, Step, Trace};

@@ -12,6 +12,7 @@ extern crate alloc;
 
 pub mod action;
 pub mod canonical;
+mod essence;
 pub mod event;
 pub mod fingerprint;
 pub mod key;

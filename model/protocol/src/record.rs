@@ -294,11 +294,6 @@ impl<H: Handle> Record<H> {
         }
         self
     }
-    /// The same record at another version. For models, which load and store in one move: there a version is never
-    /// compared, and states that differ only in how often a record was stored are one.
-    pub fn at_version(self, version: Version) -> Self {
-        Record { version, ..self }
-    }
     /// Whether it is settled, with whatever verdict.
     pub fn is_settled(&self) -> bool {
         matches!(self.state, State::Settled { .. })

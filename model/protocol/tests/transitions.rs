@@ -268,3 +268,39 @@ fn nothing_sends_an_opaque_tools_operation_again() {
         }
     }
 }
+
+/// What `Policy::essence` makes equal no step can tell apart: from a record and from its essence each event asks for the
+/// same and leads to the same essence, for every kind, state and event, with and without windows and budgets of time.
+#[test]
+fn steps_depend_on_a_records_essence_only() {
+    let mut made_equal = 0;
+    for (name, tool) in kinds() {
+        for (ends, window, total) in
+            [(Ends::WithWindow, None, Millis::MAX), (Ends::OnDelivery, Some(1_000), 1_000), (Ends::OnFailure, None, 1_000)]
+        {
+            let policy = Policy {
+                repeat: Repeat { ends, window },
+                retry: Retry { attempts: 2, total, checks: 2, backoff: Backoff { base: 8, cap: 8 } },
+                ..Policy::new(tool)
+            };
+            let asked = |record: &Record<u8>, what| {
+                let step = policy.step(Some(record), &Event { now: Time(200), by: Epoch(3), draw: 7, what });
+                let actions = step.actions.iter().map(|asked| match asked {
+                    Action::Store(store) => format!("store {:?}", policy.essence(&store.record)),
+                    other => action(other),
+                });
+                actions.collect::<Vec<_>>()
+            };
+            for (from, record) in states() {
+                let Some(record) = record else { continue };
+                let essence = policy.essence(&record);
+                assert_eq!(policy.essence(&essence), essence);
+                made_equal += usize::from(essence != record);
+                for (event, what) in events() {
+                    assert_eq!(asked(&record, what), asked(&essence, what), "{name} {ends:?}: {from} | {event}");
+                }
+            }
+        }
+    }
+    assert!(made_equal > 500);
+}

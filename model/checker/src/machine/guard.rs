@@ -1,7 +1,7 @@
 //! The guard that ships: the protocol core itself.
 
 use settled_protocol::{
-    Action, Cause, Durable, Ends, Epoch, Event, Outcome, Policy, Record, State, Time, Verdict, Version,
+    Action, Cause, Durable, Ends, Epoch, Event, Outcome, Policy, Record, State, Time, Verdict,
 };
 
 use super::{Act, Guard, GuardStep, Stage, View, Write};
@@ -26,7 +26,7 @@ impl Guard for CoreGuard {
                 Action::Store(store) => {
                     // Load and store are one move here, so the expected version is always the one in the ledger.
                     proof = Some(Durable::attest(&store.record));
-                    write = Write::Put(store.record.at_version(Version(0)));
+                    write = Write::Put(self.policy.essence(&store.record));
                 }
                 Action::Forget(_) => write = Write::Forget,
                 // Handed out only against the proof, as everywhere; the world sends it after the write, or not at all.
@@ -69,12 +69,11 @@ impl Guard for CoreGuard {
     }
 
     fn say(&self, record: &Record<u8>) -> String {
+        // Which silence it was is not kept: no step depends on it (see `Policy::essence`).
         let why = |cause: &Cause<u8>| match cause {
-            Cause::TimedOut => "no answer in time",
-            Cause::ConnectionLost => "connection lost",
+            Cause::TimedOut | Cause::ConnectionLost | Cause::OwnerLost => "no answer",
             Cause::Error(_) => "an error that proves nothing",
             Cause::Refused(_) => "refused, but another attempt may apply",
-            Cause::OwnerLost => "its owner is gone",
         };
         match record.state() {
             State::Created => "intent created".to_owned(),

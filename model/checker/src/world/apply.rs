@@ -88,9 +88,12 @@ impl Rules {
         if self.description.is_direct() {
             let of = super::Of { generation: 1, attempt };
             self.count_send(world, call);
-            world.send(Message::Request { key: call, call, of, owner: 0, recorded: false });
+            world.send(Message::Request { key: call, call, of, owner: 0, recorded: false, cut: false });
         } else {
-            world.guards[usize::from(guard)].arrived |= 1 << call;
+            // Whether it was looked at matters only where calls may be on their way for a time.
+            let state = &mut world.guards[usize::from(guard)];
+            let on_its_way = self.description.guard.window > 0;
+            *(if on_its_way { &mut state.arrived } else { &mut state.waiting }) |= 1 << call;
         }
     }
 
@@ -261,7 +264,7 @@ impl Rules {
         let recorded = self.on_disk(&world.keys[usize::from(key)]).is_some_and(known);
         let call = self.call_of_key(key).unwrap_or_else(|| self.call_served(world, key));
         self.count_send(world, call);
-        world.send(Message::Request { key, call, of, owner: guard + 1, recorded });
+        world.send(Message::Request { key, call, of, owner: guard + 1, recorded, cut: false });
         self.tell_at_dispatch(world, guard, key);
     }
 
@@ -299,9 +302,9 @@ impl Rules {
 
     /// The connection ends under a request: its sender learns of it at once, the request may still arrive.
     fn cut(&self, world: &mut World, request: Message) {
-        let Message::Request { key, call, of, owner, recorded } = request else { return };
+        let Message::Request { key, call, of, owner, recorded, .. } = request else { return };
         world.take(&request);
-        world.send(Message::Request { key, call, of, owner: 0, recorded });
+        world.send(Message::Request { key, call, of, owner, recorded, cut: true });
         if let Some(guard) = World::guard_of(Epoch(owner.into())) {
             let what = What::Lost { of: of.into(), how: Loss::ConnectionLost };
             let _ = self.step(world, guard, key, what, None, Storing::Works);

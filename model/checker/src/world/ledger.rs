@@ -3,7 +3,7 @@
 use settled_protocol::What;
 
 use crate::description::{
-    Acknowledged, AfterSyncError, Intent, KeySource, Kind, RepeatRule, Resources, Torn, WithoutLedger,
+    Acknowledged, AfterSyncError, Intent, Resources, Torn, WithoutLedger,
 };
 use crate::machine::{Act, Id, Stage, Write};
 
@@ -192,53 +192,5 @@ impl Rules {
                 (key.memory.effect, key.memory.since) = (0, 0);
             }
         }
-    }
-
-    /// Drops answers that the core itself says change nothing any more: worlds that differ only in those are one. Only where
-    /// nothing can make an ended operation open again.
-    pub(crate) fn forget_what_cannot_matter(&self, world: &mut World) {
-        let World { network, keys, callers, .. } = world;
-        if self.description.is_direct() {
-            network.retain(|message| match *message {
-                Message::Reply { key, of, .. } => {
-                    let caller = &callers[usize::from(key)];
-                    matches!(caller.phase, super::Phase::Waiting { .. }) && caller.calls == of.attempt
-                }
-                _ => true,
-            });
-            return;
-        }
-        let rules = &self.description;
-        let final_for_good = self.core
-            && rules.ledger == Default::default()
-            && rules.faults.key_expiries == 0
-            && rules.guard.window == 0
-            && rules.guard.repeat == RepeatRule::Replay
-            && rules.caller.key != KeySource::Arguments
-            && rules.declared() != Kind::Transactional;
-        if !final_for_good {
-            return;
-        }
-        network.retain(|message| {
-            let entry = &keys[usize::from(message.key())];
-            let settled = entry.record.filter(|id| matches!(self.guard.view(*id).stage, Stage::Settled(_)));
-            let Some(record) = settled else { return true };
-            let what = match *message {
-                Message::Request { .. } | Message::Working { .. } => return true,
-                // The answer can't matter, but a seal still does something to the tool.
-                Message::Question { asking: Asking::Seal(_), .. } => return true,
-                Message::Question { .. } => return false,
-                Message::Reply { of, reply: Some(reply), .. } => What::Reply { of: of.into(), reply },
-                Message::Reply { of, reply: None, .. } => {
-                    What::Lost { of: of.into(), how: settled_protocol::Loss::ConnectionLost }
-                }
-                Message::Seen { of, observation, conclusive, .. } => {
-                    What::Observed { of: of.into(), observation, conclusive }
-                }
-            };
-            let event = settled_protocol::Event { now: settled_protocol::Time(0), by: super::DEAD, draw: 0, what };
-            let step = self.guard.step(Some(record), &event);
-            step.write != Write::Nothing || !step.acts.is_empty()
-        });
     }
 }

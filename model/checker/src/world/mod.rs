@@ -4,6 +4,7 @@
 //! may still happen is not part of it: the explorer keeps that.
 
 mod apply;
+mod futile;
 mod ledger;
 mod moves;
 mod network;

@@ -419,7 +419,7 @@ impl Rules {
             let message = *message;
             let overtakes = world.overtakes(at).then_some(Fault::Reordering);
             match message {
-                Message::Request { owner, .. } => {
+                Message::Request { owner, cut, .. } => {
                     let request = message;
                     offers.either(overtakes, Move::Apply { request, how: How::Answered });
                     if overtakes.is_none() {
@@ -432,7 +432,7 @@ impl Rules {
                     }
                     offers.fault(Fault::LostRequest, Move::Lose { message });
                     offers.fault(Fault::Duplicate, Move::Duplicate { request });
-                    if owner != 0 {
+                    if owner != 0 && !cut {
                         offers.fault(Fault::ToolPartition, Move::Cut { request });
                     }
                 }

@@ -22,6 +22,8 @@ pub enum Message {
         owner: u8,
         /// Whether a durable record told of it when it was sent.
         recorded: bool,
+        /// Whether its connection has ended: no answer can come.
+        cut: bool,
     },
     /// A request that the tool is working on (effects that last).
     Working {
@@ -128,6 +130,7 @@ impl Message {
     /// Whether it may still lead to an answer of this attempt.
     pub(crate) fn may_answer(&self, its_key: u8, attempt: Of) -> bool {
         match *self {
+            Message::Request { cut: true, .. } => false,
             Message::Request { key, of, .. } | Message::Working { key, of, .. } | Message::Reply { key, of, .. } => {
                 key == its_key && of == attempt
             }
@@ -147,7 +150,7 @@ impl Message {
 
     /// Messages of one lane keep their order; lanes are sorted. Everything that has no order is a lane of its own.
     fn lane(&self) -> (u8, u8, u8, u64) {
-        let dead = Epoch(self.process().into()) == DEAD;
+        let dead = Epoch(self.process().into()) == DEAD || matches!(self, Message::Request { cut: true, .. });
         match self {
             Message::Request { .. } | Message::Question { .. } if !dead => (0, self.key(), self.process(), 0),
             _ => (1, self.key(), self.process(), self.content()),
@@ -158,8 +161,8 @@ impl Message {
     fn content(&self) -> u64 {
         let of = |of: Of| u64::from(of.generation) << 8 | u64::from(of.attempt);
         match *self {
-            Message::Request { call, of: attempt, recorded, .. } => {
-                of(attempt) << 16 | u64::from(call) << 1 | u64::from(recorded)
+            Message::Request { call, of: attempt, recorded, cut, .. } => {
+                of(attempt) << 16 | u64::from(call) << 2 | u64::from(cut) << 1 | u64::from(recorded)
             }
             Message::Working { call, of: attempt, result, .. } => {
                 1 << 60 | of(attempt) << 16 | u64::from(result) << 8 | u64::from(call)

@@ -22,6 +22,8 @@ pub struct Rules {
     pub(crate) tool: Arc<dyn Tool>,
     /// Whether the guard is the protocol core.
     pub(crate) core: bool,
+    /// Whether messages that can't matter any more are dropped.
+    pub(crate) prunes: bool,
     /// Whether logical calls may be renamed.
     pub(crate) calls_are_alike: bool,
     /// The properties that say anything about this world.
@@ -38,7 +40,8 @@ impl Rules {
             caller: Box::new(DescribedCaller { rules: description.caller.clone() }),
             tool: Box::new(DescribedTool { kind: description.tool.kind }),
         };
-        Rules { core: true, ..Rules::with(description, machines) }
+        let prunes = Rules::never_goes_back(&description);
+        Rules { prunes, core: true, ..Rules::with(description, machines) }
     }
 
     /// The rules of a world with machines of your own. The description still says how many callers and processes there are,
@@ -51,6 +54,7 @@ impl Rules {
             caller: Arc::from(machines.caller),
             tool: Arc::from(machines.tool),
             core: false,
+            prunes: false,
             properties: PropertySet::NONE,
             overflowed: Arc::default(),
         };

@@ -10,7 +10,9 @@ use super::{Asking, DEAD, How, Message, Rules, World};
 impl Rules {
     /// The tool gets a request.
     pub(crate) fn at_the_tool(&self, world: &mut World, request: Message, how: How) {
-        let Message::Request { key, call, of, owner, .. } = request else { return };
+        let Message::Request { key, call, of, owner, cut, .. } = request else { return };
+        // Where a connection has ended, the answer reaches nobody.
+        let to = if cut { 0 } else { owner };
         let (carries_out, answer) = match how {
             How::Answered => (true, None),
             How::CrashBefore => (false, Some(None)),
@@ -26,14 +28,14 @@ impl Rules {
             let before = world.effects.len();
             if let Reply::Result(result) = self.carry_out(world, request) {
                 if world.effects.len() > before {
-                    return self.begin_work(world, Message::Working { key, call, of, owner, result });
+                    return self.begin_work(world, Message::Working { key, call, of, owner: to, result });
                 }
-                return self.reply(world, key, of, owner, Some(Reply::Result(result)));
+                return self.reply(world, key, of, to, Some(Reply::Result(result)));
             }
-            return self.reply(world, key, of, owner, Some(Reply::Error(ErrorClass::Unproven, 0)));
+            return self.reply(world, key, of, to, Some(Reply::Error(ErrorClass::Unproven, 0)));
         }
         let own = if carries_out { Some(self.carry_out(world, request)) } else { None };
-        self.reply(world, key, of, owner, answer.unwrap_or(own));
+        self.reply(world, key, of, to, answer.unwrap_or(own));
     }
 
     fn reply(&self, world: &mut World, key: u8, of: super::Of, to: u8, reply: Option<Reply<u8>>) {
@@ -86,7 +88,7 @@ impl Rules {
     /// The tool does what it is asked for, as far as its kind lets it.
     fn carry_out(&self, world: &mut World, request: Message) -> Reply<u8> {
         let refused = Reply::Error(ErrorClass::Unproven, 0);
-        let Message::Request { key, call, of, owner, recorded } = request else { return refused };
+        let Message::Request { key, call, of, owner, recorded, .. } = request else { return refused };
         let result = world.effects.len() as u8 + 1;
         let last = world.effects.iter().rev().find(|other| self.share_resource(call, **other));
         let asked = Asked { of: of.into(), undisturbed: last.is_none_or(|last| *last == call) };

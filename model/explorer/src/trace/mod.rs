@@ -1,5 +1,6 @@
 //! A counterexample: the moves that lead to a violation, readable by people and by programs.
 
+mod changes;
 mod html;
 mod lanes;
 mod mermaid;
