@@ -185,6 +185,23 @@ fn a_state_that_can_never_settle() {
 }
 
 #[test]
+fn the_fewest_faults_to_a_state_that_can_never_settle() {
+    // To 9 by two moves: with two faults (first in order), with another one; and by three moves with none.
+    let edges = vec![
+        (0, 'a', TIMEOUT, 1),
+        (1, 'b', TIMEOUT, 9),
+        (0, 'c', STEP, 2),
+        (2, 'd', CRASH, 9),
+        (0, 'e', STEP, 3),
+        (3, 'f', STEP, 4),
+        (4, 'g', STEP, 9),
+    ];
+    let bounds = Faults { timeouts: 2, guard_crashes: 1, ..Faults::default() };
+    let found = look(&Table { edges, bounds, ended: vec![0, 1, 2, 3, 4], ..Table::default() });
+    assert_eq!(names(&found, PropertyName::CanSettle), "cd");
+}
+
+#[test]
 fn alike_states_count_once() {
     let edges = vec![(0, 'a', STEP, 1), (0, 'a', STEP, 2), (1, 'b', STEP, 3), (2, 'b', STEP, 3)];
     let table = Table { edges, ended: vec![3], alike: vec![(1, 2), (2, 1)], ..Table::default() };

@@ -1,8 +1,6 @@
 //! The guard that ships: the protocol core itself.
 
-use settled_protocol::{
-    Action, Cause, Durable, Ends, Epoch, Event, Outcome, Policy, Record, State, Time, Verdict,
-};
+use settled_protocol::{Action, Cause, Durable, Ends, Epoch, Event, Outcome, Policy, Record, State, Time, Verdict};
 
 use super::{Act, Guard, GuardStep, Stage, View, Write};
 

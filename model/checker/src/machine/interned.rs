@@ -15,6 +15,14 @@ use super::{Act, Guard, View, Write};
 pub struct Id(std::num::NonZeroU16);
 
 impl Id {
+    pub(crate) fn number(self) -> u16 {
+        self.0.get()
+    }
+
+    pub(crate) fn numbered(number: u16) -> Option<Id> {
+        std::num::NonZeroU16::new(number).map(Id)
+    }
+
     fn index(self) -> usize {
         usize::from(self.0.get()) - 1
     }

@@ -13,7 +13,7 @@ use settled_protocol::{Answer, AttemptId, Epoch, ErrorClass, Event, Observation,
 
 pub use caller::DescribedCaller;
 pub use guard::CoreGuard;
-pub(crate) use interned::{GuardMachine, Id, Interned, Stepped};
+pub(crate) use interned::{GuardMachine, Id, Interned};
 pub use tool::DescribedTool;
 
 /// What stands between callers and tool: a state machine for each key, whose record the world's ledger keeps.

@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering;
 use settled_protocol::{Epoch, Event, Loss, Start, Time, What};
 
 use crate::description::{Claim, StartRule};
-use crate::machine::{Situation, Stage};
+use crate::machine::{Situation, Stage, Write};
 
 use super::ledger::Turn;
 use super::{Caller, DEAD, Do, Heard, Input, Message, Move, Phase, Rules, Storing, Todo, Why, World};
@@ -90,10 +90,7 @@ impl Rules {
             self.count_send(world, call);
             world.send(Message::Request { key: call, call, of, owner: 0, recorded: false, cut: false });
         } else {
-            // Whether it was looked at matters only where calls may be on their way for a time.
-            let state = &mut world.guards[usize::from(guard)];
-            let on_its_way = self.description.guard.window > 0;
-            *(if on_its_way { &mut state.arrived } else { &mut state.waiting }) |= 1 << call;
+            world.guards[usize::from(guard)].arrived |= 1 << call;
         }
     }
 
@@ -136,7 +133,7 @@ impl Rules {
             }
         }
         if self.description.is_direct() {
-            world.network.retain(|message| !matches!(message, Message::Reply { .. }));
+            world.network.retain(|message| !matches!(Message::from(*message), Message::Reply { .. }));
         }
     }
 
@@ -149,6 +146,9 @@ impl Rules {
                     return None;
                 }
                 let state = &mut world.guards[usize::from(guard)];
+                if state.waiting & 1 << call != 0 {
+                    return self.look_again(world, guard, key, call, storing);
+                }
                 state.arrived &= !(1 << call);
                 state.waiting |= 1 << call;
                 self.read_or_step(world, guard, key, Some(call), storing)
@@ -177,11 +177,39 @@ impl Rules {
                     }
                     Message::Request { .. } | Message::Working { .. } | Message::Question { .. } => return None,
                 };
+                if self.passes_through(world, guard, key, what) {
+                    return (storing == Storing::Works).then_some(());
+                }
                 self.step(world, guard, key, what, None, storing)
             }
             Input::Go { todo, lost } => self.go_on(world, guard, todo, lost, storing),
             Input::Expire { key } => self.step(world, guard, key, What::Expire, None, storing),
         }
+    }
+
+    /// A call that waits looks at the record again: it may find an answer, but never begins anything.
+    fn look_again(&self, world: &mut World, guard: u8, key: u8, call: u8, storing: Storing) -> Option<()> {
+        if storing != Storing::Works {
+            return None;
+        }
+        let me = guard + 1;
+        let busy = world.guards[usize::from(guard)].todo.iter().any(|todo| todo.key_of_todo() == key)
+            || world.messages().any(|message| message.key() == key && message.process() == me);
+        match world.keys[usize::from(key)].record {
+            // What it has waited for is gone: nobody can tell it any more how that ended.
+            None if !busy => {
+                self.tell_waiting(world, guard, key, call, Heard::Unknown);
+            }
+            None => return None,
+            Some(record) => {
+                let step = self.guard.step(Some(record), &self.event(world, guard, self.call_event(call)));
+                if step.write != Write::Nothing {
+                    return None;
+                }
+                self.step(world, guard, key, self.call_event(call), Some(call), storing)?;
+            }
+        }
+        Some(())
     }
 
     fn resume(&self, world: &World, guard: u8, key: u8, take_over: bool) -> What<u8> {
@@ -191,7 +219,7 @@ impl Rules {
             _ => None,
         };
         let sender_done = owner == Some(DEAD) || owner == Some(World::owner(guard));
-        let call = self.call_of_key(key).unwrap_or(key);
+        let call = self.call_of_record(world, key);
         let undisturbed = world.effects.last().is_none_or(|last| *last == call)
             && !(0..self.callers()).any(|other| {
                 other != call && self.share_resource(call, other) && world.callers[usize::from(other)].calls > 0
@@ -205,7 +233,7 @@ impl Rules {
         if self.description.guard.claim == Claim::ReadThenWrite {
             let what = Do::Write { call: call.unwrap_or(u8::MAX), read };
             let todo = Todo { key, what };
-            if !world.guards[usize::from(guard)].todo.contains(&todo) {
+            if !world.guards[usize::from(guard)].todo.contains(&todo.into()) {
                 world.push_todo(guard, todo);
             }
             return (storing == Storing::Works).then_some(());
@@ -227,7 +255,7 @@ impl Rules {
 
     fn go_on(&self, world: &mut World, guard: u8, todo: Todo, lost: bool, storing: Storing) -> Option<()> {
         let queue = &mut world.guards[usize::from(guard)].todo;
-        if let Some(at) = queue.iter().position(|queued| *queued == todo) {
+        if let Some(at) = queue.iter().position(|queued| *queued == todo.into()) {
             queue.remove(at);
         }
         let key = todo.key;
@@ -262,19 +290,25 @@ impl Rules {
     fn send_attempt(&self, world: &mut World, guard: u8, key: u8, of: super::Of) {
         let known = |record| self.guard.view(record).attempt.is_some_and(|known| super::Of::from(known) >= of);
         let recorded = self.on_disk(&world.keys[usize::from(key)]).is_some_and(known);
-        let call = self.call_of_key(key).unwrap_or_else(|| self.call_served(world, key));
+        let call = self.call_of_record(world, key);
         self.count_send(world, call);
         world.send(Message::Request { key, call, of, owner: guard + 1, recorded, cut: false });
         self.tell_at_dispatch(world, guard, key);
     }
 
-    /// For whom, if the key does not tell: the first who waits for it with the record's arguments.
-    fn call_served(&self, world: &World, key: u8) -> u8 {
+    /// For which logical call a key's operation is: the key tells, or the record's arguments, or who waits for it.
+    fn call_of_record(&self, world: &World, key: u8) -> u8 {
+        let by_key = self.call_of_key(key).filter(|_| self.description.faults.key_reuses == 0);
         let waits = |guard: &super::Guard| {
             (0..self.callers())
                 .find(|call| (guard.waiting | guard.arrived) & 1 << call != 0 && self.owns(world, *call, key))
         };
-        world.guards.iter().find_map(waits).unwrap_or(key)
+        let by_arguments = || {
+            let arguments = self.guard.view(world.keys[usize::from(key)].record?).arguments;
+            (0..self.callers()).find(|call| self.arguments_of(*call) == arguments)
+        };
+        let by_waiting = || world.guards.iter().find_map(waits);
+        by_key.or_else(by_waiting).or_else(by_arguments).unwrap_or(0)
     }
 
     /// Whether a call is for this key, with the arguments of its record.
@@ -316,9 +350,9 @@ impl Rules {
         let dead = World::owner(guard);
         let clock = world.guards[usize::from(guard)].clock;
         world.guards[usize::from(guard)] = super::Guard { clock, ..Default::default() };
-        world.network.retain(|message| match message {
-            Message::Reply { to, .. } | Message::Seen { to, .. } => Epoch((*to).into()) != dead,
-            Message::Question { from, .. } => Epoch((*from).into()) != dead,
+        world.network.retain(|message| match Message::from(*message) {
+            Message::Reply { to, .. } | Message::Seen { to, .. } => Epoch(to.into()) != dead,
+            Message::Question { from, .. } => Epoch(from.into()) != dead,
             Message::Request { .. } | Message::Working { .. } => true,
         });
         if self.description.guard.intent == crate::description::Intent::AfterEffect {

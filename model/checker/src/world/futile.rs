@@ -27,7 +27,7 @@ impl Rules {
     pub(crate) fn forget_what_cannot_matter(&self, world: &mut World) {
         let World { network, keys, callers, .. } = world;
         if self.description.is_direct() {
-            network.retain(|message| match *message {
+            network.retain(|message| match Message::from(*message) {
                 Message::Reply { key, of, .. } => {
                     let caller = &callers[usize::from(key)];
                     matches!(caller.phase, Phase::Waiting { .. }) && caller.calls == of.attempt
@@ -35,7 +35,10 @@ impl Rules {
                 _ => true,
             });
         } else if self.prunes {
-            network.retain(|message| !self.is_futile(message, &keys[usize::from(message.key())]));
+            network.retain(|message| {
+                let entry = &keys[usize::from(message.key_of_message())];
+                !self.is_futile(&Message::from(*message), entry)
+            });
         }
     }
 
@@ -95,8 +98,8 @@ impl Rules {
             Kind::Sealable => !self.tool.can_apply(&entry.memory, of.into()),
             // Its transaction checks the record under its lock.
             Kind::Transactional => {
-                let its_own = view.stage == Stage::Dispatched(Epoch(owner.into()))
-                    && view.attempt.map(Of::from) == Some(of);
+                let its_own =
+                    view.stage == Stage::Dispatched(Epoch(owner.into())) && view.attempt.map(Of::from) == Some(of);
                 !its_own && view.attempt.is_some_and(|latest| Of::from(latest) >= of)
             }
         }

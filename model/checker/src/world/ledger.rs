@@ -2,9 +2,7 @@
 
 use settled_protocol::What;
 
-use crate::description::{
-    Acknowledged, AfterSyncError, Intent, Resources, Torn, WithoutLedger,
-};
+use crate::description::{Acknowledged, AfterSyncError, Intent, Resources, Torn, WithoutLedger};
 use crate::machine::{Act, Id, Stage, Write};
 
 use super::{Asking, Do, Heard, KeyState, Message, Rules, Storing, Todo, World};
@@ -168,7 +166,7 @@ impl Rules {
             return false;
         }
         (0u8..).zip(&world.keys).any(|(other, entry)| {
-            let its = self.call_of_key(other).unwrap_or(other);
+            let its = self.call_of_key(other).unwrap_or(call);
             other != key
                 && self.share_resource(call, its)
                 && entry.record.is_some_and(|record| !matches!(self.guard.view(record).stage, Stage::Settled(_)))

@@ -8,6 +8,7 @@ mod futile;
 mod ledger;
 mod moves;
 mod network;
+mod packed;
 mod properties;
 mod rules;
 mod say;
@@ -22,6 +23,7 @@ use crate::machine::{Id, ToolMemory};
 
 pub use moves::{How, Input, Move, Storing, Why};
 pub use network::{Asking, Message};
+pub use packed::Packed;
 pub use rules::Rules;
 pub use say::call_name;
 
@@ -32,12 +34,12 @@ pub const DEAD: Epoch = Epoch(0);
 pub(crate) const CALLERS: usize = 3;
 pub(crate) const GUARDS: usize = 3;
 pub(crate) const KEYS: usize = crate::validate::MOST_KEYS as usize;
-const MESSAGES: usize = 10;
-const TODOS: usize = 5;
+const MESSAGES: usize = 12;
+const TODOS: usize = 8;
 const EFFECTS: usize = 12;
 
 /// The whole world.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct World {
     /// One caller for each logical call.
     pub callers: [Caller; CALLERS],
@@ -46,7 +48,7 @@ pub struct World {
     /// Everything that belongs to one key.
     pub keys: [KeyState; KEYS],
     /// Messages on their way.
-    pub network: ArrayVec<[Message; MESSAGES]>,
+    pub network: ArrayVec<[Packed; MESSAGES]>,
     /// Which logical call each effect was made for, in the order of effects.
     pub effects: ArrayVec<[u8; EFFECTS]>,
     /// Units of time since the beginning.
@@ -123,7 +125,14 @@ pub struct Guard {
     /// How far its clock is ahead. (A crash does not mend it.)
     pub clock: i8,
     /// What it has yet to do, sorted by key.
-    pub todo: ArrayVec<[Todo; TODOS]>,
+    pub todo: ArrayVec<[Packed; TODOS]>,
+}
+
+impl Guard {
+    /// What it has yet to do: for each key in order, between keys in any.
+    pub fn todos(&self) -> impl Iterator<Item = Todo> {
+        self.todo.iter().map(|todo| Todo::from(*todo))
+    }
 }
 
 /// One thing that a guard has yet to do.
@@ -267,6 +276,11 @@ impl World {
         Epoch(u32::from(guard) + 1)
     }
 
+    /// The messages on their way.
+    pub fn messages(&self) -> impl Iterator<Item = Message> {
+        self.network.iter().map(|message| Message::from(*message))
+    }
+
     /// Gives a guard something to do. It does one thing after the other for each key; between keys there is no order.
     pub(crate) fn push_todo(&mut self, guard: u8, todo: Todo) {
         let queue = &mut self.guards[usize::from(guard)].todo;
@@ -274,7 +288,7 @@ impl World {
             self.wrongs.overflowed = true;
             return;
         }
-        let at = queue.partition_point(|other| other.key <= todo.key);
-        queue.insert(at, todo);
+        let at = queue.partition_point(|other| other.key_of_todo() <= todo.key);
+        queue.insert(at, todo.into());
     }
 }

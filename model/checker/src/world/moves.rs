@@ -291,9 +291,10 @@ impl Rules {
         let (situation, why, fault) = match caller.phase {
             Phase::Idle if self.may_begin(world, call) => (Situation::First, None, None),
             Phase::Idle => return,
+            Phase::Restarted if !self.may_begin(world, call) => return,
             Phase::Waiting { .. } if self.description.is_direct() => {
                 let latest = super::Of { generation: 1, attempt: caller.calls };
-                let may_come = world.network.iter().any(|message| message.may_answer(call, latest));
+                let may_come = world.messages().any(|message| message.may_answer(call, latest));
                 (Situation::Silence, None, may_come.then_some(Fault::Timeout))
             }
             Phase::Waiting { at } if self.is_served(world, call, at) => {
@@ -358,13 +359,14 @@ impl Rules {
                 offers.guard(guard, Input::Take { call }, None);
             }
         }
-        for (at, todo) in state.todo.iter().enumerate() {
-            if at == 0 || state.todo[at - 1].key != todo.key {
-                offers.guard(guard, Input::Go { todo: *todo, lost: false }, None);
+        let mut last = None;
+        for todo in state.todos() {
+            if last.replace(todo.key) != Some(todo.key) {
+                offers.guard(guard, Input::Go { todo, lost: false }, None);
                 if matches!(todo.what, Do::Answer(_)) {
                     offers.fault(
                         Fault::CallerPartition,
-                        Move::Guard { guard, input: Input::Go { todo: *todo, lost: true }, storing: Storing::Works },
+                        Move::Guard { guard, input: Input::Go { todo, lost: true }, storing: Storing::Works },
                     );
                 }
             }
@@ -372,8 +374,8 @@ impl Rules {
         let mut holds_something = state.arrived | state.waiting != 0 || !state.todo.is_empty();
         for (key, entry) in (0u8..).zip(&world.keys) {
             let Some(record) = entry.record else { continue };
-            let busy = state.todo.iter().any(|todo| todo.key == key);
-            let asking = world.network.iter().any(|message| message.asks_for(key, me));
+            let busy = state.todo.iter().any(|todo| todo.key_of_todo() == key);
+            let asking = world.messages().any(|message| message.asks_for(key, me));
             let view = self.guard.view(record);
             let resume = |take_over| Input::Resume { key, take_over };
             let gives_up = self.description.guard.gives_up && !busy;
@@ -383,7 +385,7 @@ impl Rules {
                 Stage::Dispatched(owner) if owner == me => {
                     holds_something = true;
                     if gives_up && let Some(of) = view.attempt {
-                        let may_come = world.network.iter().any(|message| message.may_answer(key, of.into()));
+                        let may_come = world.messages().any(|message| message.may_answer(key, of.into()));
                         offers.guard(guard, Input::TimeOut { key }, may_come.then_some(Fault::Timeout));
                     }
                 }
@@ -412,11 +414,10 @@ impl Rules {
 
     fn network_moves(&self, world: &World, offers: &mut Offers) {
         let direct = self.description.is_direct();
-        for (at, message) in world.network.iter().enumerate() {
-            if at > 0 && world.network[at - 1] == *message {
+        for (at, message) in world.messages().enumerate() {
+            if at > 0 && world.network[at - 1] == world.network[at] {
                 continue;
             }
-            let message = *message;
             let overtakes = world.overtakes(at).then_some(Fault::Reordering);
             match message {
                 Message::Request { owner, cut, .. } => {
@@ -513,13 +514,13 @@ impl Rules {
 
     /// Which fault it is that time passes now, if it is one.
     fn price_of_time(&self, world: &World) -> Option<Fault> {
-        let in_transit = world.network.iter().any(|message| matches!(message, Message::Request { .. }));
+        let in_transit = world.messages().any(|message| matches!(message, Message::Request { .. }));
         let calls_count = self.description.guard.window > 0;
         if in_transit || calls_count && world.guards.iter().any(|guard| guard.arrived != 0) {
             return Some(Fault::Delay);
         }
-        let paused = |todo: &Todo| matches!(todo.what, Do::Send(_) | Do::Write { .. });
-        world.guards.iter().any(|guard| guard.todo.iter().any(paused)).then_some(Fault::Pause)
+        let paused = |todo: Todo| matches!(todo.what, Do::Send(_) | Do::Write { .. });
+        world.guards.iter().any(|guard| guard.todos().any(paused)).then_some(Fault::Pause)
     }
 
     /// Whether what a call that waits is told is that it is under way.

@@ -5,7 +5,7 @@
 
 use settled_protocol::{Epoch, Observation, Reply, SealScope};
 
-use super::{DEAD, Of, World};
+use super::{DEAD, Of, Packed, World};
 
 /// A message on its way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -87,12 +87,6 @@ pub enum Asking {
     Seal(SealScope),
 }
 
-impl Default for Message {
-    fn default() -> Self {
-        Message::Reply { key: 0, of: Of::default(), to: 0, reply: None }
-    }
-}
-
 impl Message {
     /// The key that it is about.
     pub fn key(&self) -> u8 {
@@ -149,49 +143,12 @@ impl Message {
     }
 
     /// Messages of one lane keep their order; lanes are sorted. Everything that has no order is a lane of its own.
-    fn lane(&self) -> (u8, u8, u8, u64) {
-        let dead = Epoch(self.process().into()) == DEAD || matches!(self, Message::Request { cut: true, .. });
-        match self {
-            Message::Request { .. } | Message::Question { .. } if !dead => (0, self.key(), self.process(), 0),
-            _ => (1, self.key(), self.process(), self.content()),
-        }
-    }
-
-    /// Any total order will do, as long as it is one.
-    fn content(&self) -> u64 {
-        let of = |of: Of| u64::from(of.generation) << 8 | u64::from(of.attempt);
-        match *self {
-            Message::Request { call, of: attempt, recorded, cut, .. } => {
-                of(attempt) << 16 | u64::from(call) << 2 | u64::from(cut) << 1 | u64::from(recorded)
-            }
-            Message::Working { call, of: attempt, result, .. } => {
-                1 << 60 | of(attempt) << 16 | u64::from(result) << 8 | u64::from(call)
-            }
-            Message::Reply { of: attempt, reply, .. } => {
-                let content = match reply {
-                    None => 0,
-                    Some(Reply::Result(result)) => 3 + u64::from(result),
-                    Some(Reply::Error(class, _)) => 1 + class as u64,
-                };
-                2 << 60 | of(attempt) << 16 | content
-            }
-            Message::Question { of: attempt, asking, .. } => {
-                let content = match asking {
-                    Asking::Observe { conclusive } => u64::from(conclusive),
-                    Asking::Seal(scope) => 2 + scope as u64,
-                };
-                3 << 60 | of(attempt) << 16 | content
-            }
-            Message::Seen { of: attempt, observation, conclusive, .. } => {
-                use Observation::{Applied, NotApplied, Sealed, Unclear};
-                let content = match observation {
-                    Unclear => 0,
-                    NotApplied => 1,
-                    Sealed(scope) => 2 + scope as u64,
-                    Applied(result) => 4 + u64::from(result),
-                };
-                4 << 60 | of(attempt) << 16 | content << 1 | u64::from(conclusive)
-            }
+    fn lane(&self) -> (bool, u8, u8, Packed) {
+        let cut = matches!(self, Message::Request { cut: true, .. });
+        if self.to_tool() && !cut && Epoch(self.process().into()) != DEAD {
+            (false, self.key(), self.process(), Packed::default())
+        } else {
+            (true, 0, 0, Packed::from(*self))
         }
     }
 }
@@ -200,31 +157,33 @@ impl World {
     /// Puts a message on its way. Equal sets of messages (in equal orders, where there is one) are equal states.
     pub(crate) fn send(&mut self, message: Message) {
         let lane = message.lane();
-        let at = self.network.partition_point(|other| other.lane() <= lane);
+        let at = self.network.partition_point(|other| Message::from(*other).lane() <= lane);
         if self.network.len() == super::MESSAGES {
             self.wrongs.overflowed = true;
         } else {
-            self.network.insert(at, message);
+            self.network.insert(at, message.into());
         }
     }
 
-    /// Takes the message at this place.
+    /// Takes a message off the network.
     pub(crate) fn take(&mut self, message: &Message) {
-        if let Some(at) = self.network.iter().position(|other| other == message) {
+        let packed = Packed::from(*message);
+        if let Some(at) = self.network.iter().position(|other| *other == packed) {
             self.network.remove(at);
         }
     }
 
     /// Whether the message at this place would overtake one that its sender sent earlier.
     pub(crate) fn overtakes(&self, at: usize) -> bool {
-        let message = &self.network[at];
-        let lane = message.lane();
-        lane.0 == 0 && self.network[..at].iter().any(|earlier| earlier.lane() == lane && earlier != message)
+        let message = self.network[at];
+        let lane = Message::from(message).lane();
+        let earlier = self.network[..at].iter().filter(|earlier| **earlier != message);
+        !lane.0 && earlier.into_iter().any(|earlier| Message::from(*earlier).lane() == lane)
     }
 
     /// After processes were renamed.
     pub(crate) fn sort_network(&mut self) {
         // Stable, so that order within a lane stays.
-        self.network.sort_by_key(Message::lane);
+        self.network.sort_by_key(|message| Message::from(*message).lane());
     }
 }

@@ -80,11 +80,11 @@ impl Rules {
             }
             self.tool.can_apply(&entry.memory, of.into())
         };
-        let requested = world.network.iter().filter_map(|message| match *message {
+        let requested = world.messages().filter_map(|message| match message {
             Message::Request { key: its, of, .. } if its == key => Some(of),
             _ => None,
         });
-        let queued = world.guards.iter().flat_map(|guard| &guard.todo).filter_map(|todo| match todo.what {
+        let queued = world.guards.iter().flat_map(super::Guard::todos).filter_map(|todo| match todo.what {
             Do::Send(of) if todo.key == key => Some(of),
             _ => None,
         });

@@ -127,7 +127,7 @@ impl Rules {
                 said("tool".into(), None, "look", format!("answers the question: {}", self.say_message(question)))
             }
             Move::Tick => {
-                let late = before.network.iter().any(|message| message.to_tool());
+                let late = before.messages().any(|message| message.to_tool());
                 let paused = before.guards.iter().any(|guard| !guard.todo.is_empty());
                 let text = match (late, paused) {
                     (true, _) => "a unit of time passes, with messages still on their way",
@@ -262,7 +262,7 @@ impl Rules {
                 )),
             }
         }
-        for message in &world.network {
+        for message in world.messages() {
             let way = match message {
                 Message::Request { .. } => "request",
                 Message::Working { .. } => "at work",
@@ -275,7 +275,7 @@ impl Rules {
                 0 => " (its process is dead)".to_owned(),
                 process => format!(" ({})", guard_name(process - 1)),
             };
-            all.network.push(format!("{way}: {}{of}", self.say_message(*message)));
+            all.network.push(format!("{way}: {}{of}", self.say_message(message)));
         }
         for (number, made_for) in (1..).zip(&world.effects) {
             all.effects.push(format!("effect {number}: for {}", caller(*made_for)));
@@ -310,7 +310,7 @@ impl Rules {
         if state.waiting != 0 {
             parts.push(format!("owes an answer to {}", calls(state.waiting)));
         }
-        for todo in &state.todo {
+        for todo in state.todos() {
             let key = self.key_name(todo.key);
             parts.push(match todo.what {
                 Do::Send(of) => format!("is about to send {} ({key})", attempt(of)),

@@ -2,7 +2,7 @@
 
 use settled_protocol::Epoch;
 
-use super::{DEAD, Do, Message, Phase, Rules, World};
+use super::{DEAD, Do, Message, Phase, Rules, Todo, World};
 
 const ORDERS: [&[&[u8]]; 4] =
     [&[&[]], &[&[0]], &[&[0, 1], &[1, 0]], &[&[0, 1, 2], &[0, 2, 1], &[1, 0, 2], &[1, 2, 0], &[2, 0, 1], &[2, 1, 0]]];
@@ -45,9 +45,11 @@ impl Rules {
             key.durable = if same { key.record } else { key.durable.map(|r| self.guard.with_owner(r, name)) };
         }
         for guard in &mut world.guards {
-            for todo in &mut guard.todo {
+            for packed in &mut guard.todo {
+                let mut todo = Todo::from(*packed);
                 if let Do::Write { read: Some(record), .. } = &mut todo.what {
                     *record = self.guard.with_owner(*record, name);
+                    *packed = todo.into();
                 }
             }
         }
@@ -59,9 +61,11 @@ impl Rules {
                 }
             }
         }
-        for message in &mut world.network {
+        for packed in &mut world.network {
+            let mut message = Message::from(*packed);
             let process = message.process_mut();
             *process = small(*process);
+            *packed = message.into();
         }
         world.sort_network();
     }
@@ -84,16 +88,19 @@ impl Rules {
         };
         for guard in &mut renamed.guards {
             (guard.arrived, guard.waiting) = (bits(guard.arrived), bits(guard.waiting));
-            for todo in &mut guard.todo {
+            for packed in &mut guard.todo {
+                let mut todo = Todo::from(*packed);
                 todo.key = key_name(todo.key);
                 if let Do::Write { call, .. } = &mut todo.what {
                     *call = if *call == u8::MAX { *call } else { call_name(*call) };
                 }
+                *packed = todo.into();
             }
-            guard.todo.sort_by_key(|todo| todo.key);
+            guard.todo.sort_by_key(|todo| todo.key_of_todo());
         }
-        for message in &mut renamed.network {
-            match message {
+        for packed in &mut renamed.network {
+            let mut message = Message::from(*packed);
+            match &mut message {
                 Message::Request { key, call, .. } | Message::Working { key, call, .. } => {
                     (*key, *call) = (key_name(*key), call_name(*call));
                 }
@@ -101,6 +108,7 @@ impl Rules {
                     *key = key_name(*key);
                 }
             }
+            *packed = message.into();
         }
         renamed.sort_network();
         for made_for in &mut renamed.effects {

@@ -1,8 +1,8 @@
 //! Telling callers, and what is wrong with what they are told.
 
-use settled_protocol::{Answer, What};
+use settled_protocol::{Answer, Reply, What};
 
-use crate::description::{Answers, KeySource, RepeatRule};
+use crate::description::{Answers, KeySource, RepeatRule, WithoutLedger};
 use crate::machine::{Stage, Write};
 
 use super::{DEAD, Definite, Do, Heard, Message, Of, Phase, Rules, Todo, World};
@@ -60,6 +60,26 @@ impl Rules {
         listens
     }
 
+    /// A guard that sends without its ledger hands on the answer as well: of a call of which there is no record.
+    pub(crate) fn passes_through(&self, world: &mut World, guard: u8, key: u8, what: What<u8>) -> bool {
+        let unrecorded = world.keys[usize::from(key)].record.is_none();
+        if self.description.guard.without_ledger == WithoutLedger::Refuses || !unrecorded {
+            return false;
+        }
+        let heard = match what {
+            What::Reply { reply: Reply::Result(result), .. } => Heard::Done(result),
+            What::Reply { reply: Reply::Error(..), .. } => Heard::Failed,
+            _ => Heard::ConnectionLost,
+        };
+        for call in 0..self.callers() {
+            let waits = world.guards[usize::from(guard)].waiting & 1 << call != 0;
+            if waits && self.key_of(call, &world.callers[usize::from(call)]) == key {
+                self.tell_waiting(world, guard, key, call, heard);
+            }
+        }
+        true
+    }
+
     /// A guard that tells `done` as soon as it has sent.
     pub(crate) fn tell_at_dispatch(&self, world: &mut World, guard: u8, key: u8) {
         if self.description.guard.answers == Answers::AtDispatch {
@@ -105,10 +125,10 @@ impl Rules {
     pub(crate) fn decide(&self, world: &mut World, key: u8) {
         let entry = world.keys[usize::from(key)];
         let Some(record) = entry.record else { return };
-        let pending = world.network.iter().any(|message| {
-            matches!(message, Message::Request { key: of, .. } | Message::Working { key: of, .. } if *of == key)
+        let pending = world.messages().any(|message| {
+            matches!(message, Message::Request { key: of, .. } | Message::Working { key: of, .. } if of == key)
         }) || world.guards.iter().any(|guard| {
-            guard.todo.iter().any(|todo| todo.key == key && matches!(todo.what, Do::Send(_)))
+            guard.todos().any(|todo| todo.key == key && matches!(todo.what, Do::Send(_)))
         });
         let applied = self.guard.view(record).attempt.filter(|_| entry.memory.effect > 0);
         let verdict = match applied {

@@ -47,10 +47,10 @@ impl Rules {
 
     fn begin_work(&self, world: &mut World, working: Message) {
         let Message::Working { call, .. } = working else { return };
-        world.wrongs.overlapped |= world
-            .network
-            .iter()
-            .any(|other| matches!(other, Message::Working { call: other, .. } if self.share_resource(call, *other)));
+        let overlaps =
+            |other| matches!(other, Message::Working { call: other, .. } if self.share_resource(call, other));
+        let overlapped = world.messages().any(overlaps);
+        world.wrongs.overlapped |= overlapped;
         world.send(working);
     }
 
@@ -70,15 +70,10 @@ impl Rules {
 
     /// All work under way ends with the tool's process; who waits for it sees the connection end.
     fn tool_dies(&self, world: &mut World) {
-        let mut ended: tinyvec::ArrayVec<[Message; super::MESSAGES]> = Default::default();
-        world.network.retain(|message| {
-            let working = matches!(message, Message::Working { .. });
-            if working {
-                ended.push(*message);
-            }
-            !working
-        });
-        for message in ended {
+        let under_way = world.network;
+        world.network.retain(|message| !matches!(Message::from(*message), Message::Working { .. }));
+        for message in under_way {
+            let message = Message::from(message);
             if let Message::Working { key, of, owner, .. } = message {
                 self.reply(world, key, of, owner, None);
             }

@@ -95,19 +95,8 @@ impl<M: Copy + Eq + std::hash::Hash> Component<M> {
         self.offers[state].iter().any(|(its, _)| *its == what)
     }
 
-    /// A fair round from the first state, or `None` if there is none.
+    /// A fair round from the first state, or `None` if there is none: some move can't but be put off then.
     fn fair_round(&self) -> Option<Vec<M>> {
-        let mut put_off: HashSet<M> = self.offers[0].iter().map(|(what, _)| *what).collect();
-        for offers in &self.offers {
-            let possible: HashSet<M> = offers.iter().map(|(what, _)| *what).collect();
-            put_off.retain(|what| possible.contains(what));
-        }
-        for offers in &self.offers {
-            offers.iter().filter(|(_, target)| target.is_some()).for_each(|(what, _)| _ = put_off.remove(what));
-        }
-        if !put_off.is_empty() {
-            return None;
-        }
         let short = self.path(0, |_, target| target == 0)?;
         let hard = self.put_off(&short);
         if hard.is_empty() {

@@ -39,6 +39,9 @@ pub struct Successor<T> {
     pub source: u32,
 }
 
+/// Successors by shard.
+pub type Buckets<T> = Vec<Vec<Successor<T>>>;
+
 /// What is the same for a whole layer.
 pub struct Layer<'a, S: System> {
     pub system: &'a S,
@@ -55,7 +58,7 @@ pub struct Layer<'a, S: System> {
 pub struct Worker<S: System> {
     moves: Vec<(S::Move, Option<Fault>)>,
     /// The successors found, by chunk of the frontier and then by shard.
-    pub output: Vec<(usize, Vec<Vec<Successor<S::State>>>)>,
+    pub output: Vec<(usize, Buckets<S::State>)>,
     pub edges: Edges,
     /// Violations in states in which nothing happens without a fault.
     pub found: Found,

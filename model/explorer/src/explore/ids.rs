@@ -15,7 +15,7 @@ impl Ids {
     /// The shard of a fingerprint. Taken from its middle: the table of a shard uses both ends.
     #[inline]
     pub fn shard_of(self, fingerprint: u64) -> usize {
-        ((fingerprint >> 20 & 0xffff_ffff) * u64::from(self.shards) >> 32) as usize
+        (((fingerprint >> 20 & 0xffff_ffff) * u64::from(self.shards)) >> 32) as usize
     }
 
     /// The global id.

@@ -3,7 +3,8 @@
 //! **Shortest runs.** States are explored in layers: all that can be reached by *n* moves before any that takes *n + 1*. So
 //! the first violation of a property that is found is one of a shortest run. Of the states of that layer which violate it
 //! the one with the fewest faults is shown, and of those the one that comes first if moves are tried in the order in which
-//! the system offers them. All results but times and memory are the same for any number of threads.
+//! the system offers them (for `CanSettle` and rounds, where that is not known any more, the one with the smallest
+//! fingerprint). All results but times and memory are the same for any number of threads.
 //!
 //! **Budgets.** What is explored are nodes: a state, and how often each fault may still happen. Of two nodes of one state
 //! the one with the larger budget can do all that the other can, since faults are offered if and only if they are left, and

@@ -5,9 +5,12 @@ use crate::explore::store::NONE;
 use crate::faults::Fault;
 use crate::system::System;
 
+/// The moves of a run.
+type Moves<M> = Vec<(M, Option<Fault>)>;
+
 impl<S: System> Search<'_, S> {
     /// The moves that lead to a node.
-    pub fn moves_to(&self, node: u32) -> Vec<(S::Move, Option<Fault>)> {
+    pub fn moves_to(&self, node: u32) -> Moves<S::Move> {
         self.way_to(node).0
     }
 
@@ -16,7 +19,7 @@ impl<S: System> Search<'_, S> {
     /// Each state on the way is known by its fingerprint only. The first move that leads to one with that fingerprint (and
     /// budget) is taken: since the search does the same, the states are the very ones that it saw, also where states that
     /// are alike have one fingerprint.
-    pub fn way_to(&self, node: u32) -> (Vec<(S::Move, Option<Fault>)>, S::State) {
+    pub fn way_to(&self, node: u32) -> (Moves<S::Move>, S::State) {
         let mut way = Vec::new();
         let mut id = node;
         while id != NONE {
