@@ -1,12 +1,12 @@
 //! Checking a protocol: every reachable state of its world, and a verdict for each property.
 
 use std::sync::atomic::Ordering;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use settled_devices_model::DeviceWorld;
-use settled_explorer::{Exploration, Options, PropertyName, PropertySet, Readable, Trace, explore};
+use settled_explorer::{Budget, Exploration, Fault, Options, PropertyName, PropertySet, Readable, Trace, explore};
 
-use crate::description::Description;
+use crate::description::{Description, Intent, Torn, WithoutLedger};
 use crate::validate::Unbuildable;
 use crate::world::Rules;
 
@@ -29,7 +29,8 @@ pub struct Limits {
     pub stop_when_found: bool,
 }
 
-/// What need not be explored. None of it changes a verdict or the length of a shortest run.
+/// What need not be explored. None of it changes a verdict, or the length of a shortest run; but with `operations` that of
+/// `settles`, `can always settle` and `bounded memory` is the length for one operation, as all others have to rest, too.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Reductions {
     /// Worlds that differ only in the names of processes and logical calls are explored once.
@@ -40,13 +41,19 @@ pub struct Reductions {
     pub operations: bool,
     /// Messages that can't matter any more are dropped.
     pub messages: bool,
+    /// First, faults that can't go on for ever by themselves may happen any number of times, so that their budgets need not
+    /// be told apart. What holds then holds within the bounds. If anything is violated, or that gets too large, all is explored
+    /// again with the bounds as they are.
+    pub any_number: bool,
 }
 
 impl Reductions {
     /// All of them.
-    pub const ALL: Reductions = Reductions { symmetry: true, budgets: true, operations: true, messages: true };
+    pub const ALL: Reductions =
+        Reductions { symmetry: true, budgets: true, operations: true, messages: true, any_number: true };
     /// None of them.
-    pub const NONE: Reductions = Reductions { symmetry: false, budgets: false, operations: false, messages: false };
+    pub const NONE: Reductions =
+        Reductions { symmetry: false, budgets: false, operations: false, messages: false, any_number: false };
 }
 
 impl Default for Limits {
@@ -59,6 +66,23 @@ impl Default for Limits {
             reductions: Reductions::ALL,
             wanted: options.wanted,
             stop_when_found: false,
+        }
+    }
+}
+
+impl Limits {
+    fn options(&self) -> Options {
+        Options {
+            states: self.states,
+            time: self.time,
+            threads: self.threads.max(1),
+            reductions: settled_explorer::Reductions {
+                symmetry: self.reductions.symmetry,
+                budgets: self.reductions.budgets,
+            },
+            wanted: self.wanted,
+            stop_when_found: self.stop_when_found,
+            stop_when_any: false,
         }
     }
 }
@@ -97,6 +121,8 @@ pub struct Report {
     pub peak_bytes: usize,
     /// Whether everything within the bounds was explored.
     pub exhaustive: bool,
+    /// The faults of which it was found that any number of them changes nothing: all that holds, holds whatever their bounds.
+    pub any_number_of: Vec<Fault>,
     /// How many logical calls were explored; fewer than described, if they are independent of each other.
     pub operations_explored: u8,
     /// The probability that two different states were taken for one and something was missed because of that.
@@ -157,10 +183,24 @@ pub fn check_rules(rules: &Rules, limits: Limits, progress: impl FnMut(Progress)
 }
 
 fn check_world(rules: &Rules, described: &Description, limits: Limits, mut progress: impl FnMut(Progress)) -> Report {
+    let begun = Instant::now();
+    let operations_explored = rules.description.caller.operations;
+    let (bounds, any) = with_any_number(&rules.description);
+    if limits.reductions.any_number && !any.is_empty() {
+        let generous = Rules { bounds, ..rules.clone() };
+        // Violations need the bounds as they are, so the first is enough.
+        let options = Options { stop_when_any: true, ..limits.options() };
+        let found = explore(&generous, &options, &mut progress);
+        let report = report(&generous, &found, described.clone(), limits);
+        if found.exhaustive && !rules.has_overflowed() && report.all_hold() {
+            return Report { operations_explored, any_number_of: any, ..report };
+        }
+    }
     rules.overflowed.store(false, Ordering::Relaxed);
-    let report = decide(rules, described.clone(), limits, &mut progress);
-    let mut report = Report { operations_explored: rules.description.caller.operations, ..report };
-    if rules.overflowed.load(Ordering::Relaxed) || rules.guard.is_full() {
+    let left = Limits { time: limits.time.saturating_sub(begun.elapsed()), ..limits };
+    let found = explore(rules, &left.options(), &mut progress);
+    let mut report = report(rules, &found, described.clone(), limits);
+    if rules.has_overflowed() {
         report.exhaustive = false;
         for (_, verdict) in &mut report.verdicts {
             if *verdict == Verdict::Holds {
@@ -168,7 +208,26 @@ fn check_world(rules: &Rules, described: &Description, limits: Limits, mut progr
             }
         }
     }
-    report
+    Report { operations_explored, elapsed: begun.elapsed(), ..report }
+}
+
+/// The bounds, with any number of each fault that needs something else to happen: an attempt, a call, a unit of time, of
+/// which there are only so many. Worlds stay finite without a bound on those.
+fn with_any_number(description: &Description) -> (Budget, Vec<Fault>) {
+    let ledger = &description.ledger;
+    let begins_anew = |fault| match fault {
+        Fault::Duplicate | Fault::KeyExpiry | Fault::LedgerFailover => true,
+        Fault::TornWrite => ledger.torn == Torn::Erases,
+        Fault::UnsyncedLoss | Fault::SyncError => *ledger != Default::default(),
+        Fault::GuardCrash => description.guard.intent == Intent::AfterEffect,
+        Fault::LedgerPartition | Fault::DiskFull => description.guard.without_ledger == WithoutLedger::SendsAnyway,
+        _ => false,
+    };
+    let bounds = description.faults.list().into_iter();
+    let any: Vec<_> =
+        bounds.filter(|(fault, bound)| *bound > 0 && !begins_anew(*fault)).map(|(fault, _)| fault).collect();
+    let budget = any.iter().fold(Budget::from(description.faults), |budget, fault| budget.with_any(*fault));
+    (budget, any)
 }
 
 fn decide<S: Readable>(
@@ -177,20 +236,13 @@ fn decide<S: Readable>(
     limits: Limits,
     progress: &mut dyn FnMut(Progress),
 ) -> Report {
-    let options = Options {
-        states: limits.states,
-        time: limits.time,
-        threads: limits.threads.max(1),
-        reductions: settled_explorer::Reductions {
-            symmetry: limits.reductions.symmetry,
-            budgets: limits.reductions.budgets,
-        },
-        wanted: limits.wanted,
-        stop_when_found: limits.stop_when_found,
-    };
-    let found = explore(system, &options, progress);
+    let found = explore(system, &limits.options(), progress);
+    report(system, &found, description, limits)
+}
+
+fn report<S: Readable>(system: &S, found: &Exploration<S::Move>, description: Description, limits: Limits) -> Report {
     let asked = system.properties().and(limits.wanted);
-    let verdicts = PropertyName::ALL.iter().map(|property| (*property, verdict(system, &found, asked, *property)));
+    let verdicts = PropertyName::ALL.iter().map(|property| (*property, verdict(system, found, asked, *property)));
     Report {
         verdicts: verdicts.collect(),
         description,
@@ -202,6 +254,7 @@ fn decide<S: Readable>(
         peak_bytes: found.peak_bytes,
         exhaustive: found.exhaustive,
         operations_explored: 0,
+        any_number_of: Vec::new(),
         collision_odds: found.collision_odds(),
     }
 }

@@ -8,18 +8,24 @@
 
 mod check;
 pub mod description;
+mod diff;
 pub mod library;
 mod load;
 pub mod machine;
 mod model;
+mod suggest;
 mod validate;
 pub mod world;
 
 pub use check::{Limits, Progress, Reductions, Report, Verdict, check, check_rules};
 pub use description::Description;
+pub use diff::{
+    CallEnding, Diff, Ending, Endings, EndingsDiff, FieldChange, PropertyChange, diff, endings, field_changes,
+};
 pub use load::{LoadError, load_file, parse};
 pub use settled_explorer::{
     FORMAT, Fault, Faults, Plain, PropertyName, PropertySet, Readable, Snapshot, Step, System, Trace,
 };
+pub use suggest::{Suggestion, Suggestions, suggest};
 pub use validate::Unbuildable;
 pub use world::{Rules, call_name};

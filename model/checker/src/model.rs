@@ -13,7 +13,7 @@ impl System for Rules {
     }
 
     fn bounds(&self) -> Budget {
-        self.description.faults.into()
+        self.bounds
     }
 
     fn moves(&self, world: &World, left: Budget, moves: &mut Vec<(Move, Option<Fault>)>) {
@@ -38,6 +38,15 @@ impl System for Rules {
 
     fn violated_at_rest(&self, world: &World) -> PropertySet {
         Rules::violated_at_rest(self, world)
+    }
+
+    fn pack(&self, world: &World, bytes: &mut Vec<u8>) -> bool {
+        self.write(world, bytes);
+        true
+    }
+
+    fn unpack(&self, bytes: &[u8]) -> Option<World> {
+        self.read(bytes)
     }
 
     fn ended(&self, world: &World) -> bool {

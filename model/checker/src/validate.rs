@@ -133,6 +133,12 @@ impl Description {
             Fault::KeyReuse if self.caller.operations < 2 => {
                 Some("a key is reused by another logical call: `caller.operations` of 2 or 3")
             }
+            Fault::KeyReuse if self.caller.same_arguments => Some(
+                "with equal arguments a reused key can't be told from a retry: `caller.same-arguments` must be false",
+            ),
+            Fault::Reordering if self.is_direct() => {
+                Some("requests of direct callers have no order: they may arrive in any without a fault")
+            }
             Fault::KeyReuse if self.caller.key == KeySource::Arguments => {
                 Some("keys made of the arguments are never reused with other arguments")
             }

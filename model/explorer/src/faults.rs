@@ -137,7 +137,9 @@ pub struct Budget(u128);
 
 impl Budget {
     /// The largest bound of a fault.
-    pub const MOST: u8 = 7;
+    pub const MOST: u8 = 6;
+    /// A bound that is none: the fault may happen any number of times.
+    pub const ANY: u8 = 7;
 
     const GUARDS: u128 = 0x8888_8888_8888_8888_8888_8888_8888_8888;
 
@@ -147,12 +149,22 @@ impl Budget {
 
     /// How often this fault may still happen.
     pub fn left(self, fault: Fault) -> u8 {
-        (self.0 >> (4 * fault as u32)) as u8 & Self::MOST
+        (self.0 >> (4 * fault as u32)) as u8 & Self::ANY
     }
 
     /// What is left after this fault has happened; `None` if it can't happen any more.
     pub fn spend(self, fault: Fault) -> Option<Budget> {
-        (self.left(fault) > 0).then(|| Budget(self.0 - Self::unit(fault)))
+        match self.left(fault) {
+            0 => None,
+            Self::ANY => Some(self),
+            _ => Some(Budget(self.0 - Self::unit(fault))),
+        }
+    }
+
+    /// With any number of this fault.
+    #[must_use]
+    pub fn with_any(self, fault: Fault) -> Budget {
+        Budget(self.0 | u128::from(Self::ANY) << (4 * fault as u32))
     }
 
     /// Whether every fault may happen at least as often as in the other.
@@ -188,7 +200,7 @@ mod tests {
 
     #[test]
     fn budgets_are_compared_fault_by_fault() {
-        let all = Faults { timeouts: 7, decisions: 7, pauses: 1, ..Faults::default() };
+        let all = Faults { timeouts: 6, decisions: 6, pauses: 1, ..Faults::default() };
         let whole = Budget::from(all);
         let less = whole.spend(Fault::Decision).unwrap().spend(Fault::Timeout).unwrap();
         assert!(whole.covers(less) && whole.covers(whole) && !less.covers(whole));
@@ -196,6 +208,9 @@ mod tests {
         assert!(!other.covers(less) && !less.covers(other));
         assert_eq!(other.spend(Fault::Pause), None);
         assert_eq!(less.spent_since(whole), Faults { timeouts: 1, decisions: 1, ..Faults::default() });
-        assert_eq!(whole.total(), 15);
+        assert_eq!(whole.total(), 13);
+        let any = less.with_any(Fault::Timeout);
+        assert!(any.covers(whole.spend(Fault::Decision).unwrap()) && !whole.covers(any));
+        assert_eq!(any.spend(Fault::Timeout), Some(any));
     }
 }

@@ -46,6 +46,17 @@ pub trait System: Sync {
     /// need not be among them: the explorer adds it if the state has not [ended](System::ended).)
     fn violated_at_rest(&self, state: &Self::State) -> PropertySet;
 
+    /// Writes a state in few bytes, if this world can: the explorer keeps states so until their turn comes. A world that
+    /// does must read them back with [`unpack`](System::unpack).
+    fn pack(&self, _state: &Self::State, _bytes: &mut Vec<u8>) -> bool {
+        false
+    }
+
+    /// The state that was written as these bytes by [`pack`](System::pack).
+    fn unpack(&self, _bytes: &[u8]) -> Option<Self::State> {
+        None
+    }
+
     /// Whether every operation has ended, settled or escalated.
     fn ended(&self, state: &Self::State) -> bool;
 }

@@ -19,6 +19,7 @@ impl Policy {
             State::Created => State::Created,
             State::Dispatched(its) => State::Dispatched(sent(its)),
             State::Unknown { sent: its, cause, checks, quiet } => {
+                let checks = checks.min(self.retry.checks);
                 State::Unknown { sent: waiting(its), cause: essence_of_cause(cause), checks, quiet }
             }
             State::Escalated { sent: its, cause } => {

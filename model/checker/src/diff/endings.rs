@@ -5,14 +5,14 @@
 
 use std::collections::{BTreeSet, HashMap};
 use std::fmt::{self, Display, Formatter};
-use std::hash::BuildHasher;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use ahash::RandomState;
 use serde::Serialize;
 use settled_devices_model::DeviceWorld;
-use settled_explorer::{Budget, Readable, System, call_name};
+use settled_explorer::trace::call_name;
+use settled_explorer::{Budget, Readable, System};
 use settled_protocol::Verdict;
 
 use crate::description::Description;
@@ -85,12 +85,7 @@ pub fn endings(description: &Description, states: usize, time: Duration) -> Resu
 }
 
 /// Visits every state with the largest budgets that it can be reached with, and labels those that rest.
-fn walk<S: System>(
-    system: &S,
-    most: usize,
-    deadline: Option<Instant>,
-    label: impl Fn(&S::State) -> Ending,
-) -> Endings {
+fn walk<S: System>(system: &S, most: usize, deadline: Option<Instant>, label: impl Fn(&S::State) -> Ending) -> Endings {
     let hasher = RandomState::with_seeds(5, 6, 7, 8);
     let known_by = |state: &S::State| {
         let mut smallest = hasher.hash_one(state);
@@ -150,10 +145,8 @@ fn walk<S: System>(
 }
 
 fn ending(rules: &Rules, world: &World) -> Ending {
-    let each = (0..rules.callers()).map(|call| CallEnding {
-        told: told(world.callers[usize::from(call)].phase),
-        effects: world.effects_of(call),
-    });
+    let each = (0..rules.callers())
+        .map(|call| CallEnding { told: told(world.callers[usize::from(call)].phase), effects: world.effects_of(call) });
     let mut calls: Vec<_> = each.collect();
     if rules.calls_are_alike {
         calls.sort();

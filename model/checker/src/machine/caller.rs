@@ -28,7 +28,9 @@ impl Caller for DescribedCaller {
         let key = match rules.key {
             KeySource::PerCall if polls => so_far.key,
             KeySource::PerCall => so_far.calls,
-            KeySource::Caller if situation == Situation::Failed && rules.new_key_after_failure => so_far.key + 1,
+            KeySource::Caller if situation == Situation::Failed && rules.new_key_after_failure => {
+                so_far.key.wrapping_add(1)
+            }
             _ => so_far.key,
         };
         (again == Again::Retry).then_some(key)

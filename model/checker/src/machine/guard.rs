@@ -1,6 +1,8 @@
 //! The guard that ships: the protocol core itself.
 
-use settled_protocol::{Action, Cause, Durable, Ends, Epoch, Event, Outcome, Policy, Record, State, Time, Verdict};
+use settled_protocol::{
+    Action, Cause, Durable, Ends, Epoch, Event, Outcome, Policy, Record, State, Time, ToolKind, Verdict,
+};
 
 use super::{Act, Guard, GuardStep, Stage, View, Write};
 
@@ -52,12 +54,19 @@ impl Guard for CoreGuard {
             State::Confirmed { .. } => Stage::Confirmed,
             State::Settled { verdict, .. } => Stage::Settled(verdict),
         };
+        let until = match (*record.state(), self.policy.tool) {
+            (State::Unknown { quiet: Some(since), .. }, ToolKind::Observable { settling }) => {
+                Some(since.after(settling))
+            }
+            _ => None,
+        };
         let untimed = Policy { repeat: settled_protocol::Repeat { window: None, ..self.policy.repeat }, ..self.policy };
         View {
             stage,
             attempt: record.attempt_id(),
             generation: record.generation(),
             arguments: record.fingerprint(),
+            until,
             over: self.policy.repeat.ends != Ends::WithWindow && untimed.is_over(record, Time(u64::MAX)),
         }
     }

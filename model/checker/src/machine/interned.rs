@@ -94,7 +94,14 @@ impl<G: Guard> GuardMachine for Interned<G> {
         match self.get(record) {
             Some((_, view)) => view,
             // Ids come from this table only.
-            None => View { stage: super::Stage::Created, attempt: None, generation: 1, arguments: 0, over: false },
+            None => View {
+                stage: super::Stage::Created,
+                attempt: None,
+                generation: 1,
+                arguments: 0,
+                over: false,
+                until: None,
+            },
         }
     }
 

@@ -9,7 +9,7 @@ mod tool;
 use std::fmt::Debug;
 use std::hash::Hash;
 
-use settled_protocol::{Answer, AttemptId, Epoch, ErrorClass, Event, Observation, SealScope, Verdict};
+use settled_protocol::{Answer, AttemptId, Epoch, ErrorClass, Event, Observation, SealScope, Time, Verdict};
 
 pub use caller::DescribedCaller;
 pub use guard::CoreGuard;
@@ -98,6 +98,8 @@ pub struct View {
     pub arguments: u8,
     /// Whether it is settled so that the next call under its key begins a new operation.
     pub over: bool,
+    /// The time that it waits for: before that, and only before that, it makes a difference what the time is.
+    pub until: Option<Time>,
 }
 
 /// Where an operation is in its life.

@@ -296,19 +296,10 @@ impl Rules {
         self.tell_at_dispatch(world, guard, key);
     }
 
-    /// For which logical call a key's operation is: the key tells, or the record's arguments, or who waits for it.
-    fn call_of_record(&self, world: &World, key: u8) -> u8 {
-        let by_key = self.call_of_key(key).filter(|_| self.description.faults.key_reuses == 0);
-        let waits = |guard: &super::Guard| {
-            (0..self.callers())
-                .find(|call| (guard.waiting | guard.arrived) & 1 << call != 0 && self.owns(world, *call, key))
-        };
-        let by_arguments = || {
-            let arguments = self.guard.view(world.keys[usize::from(key)].record?).arguments;
-            (0..self.callers()).find(|call| self.arguments_of(*call) == arguments)
-        };
-        let by_waiting = || world.guards.iter().find_map(waits);
-        by_key.or_else(by_waiting).or_else(by_arguments).unwrap_or(0)
+    /// For which logical call a key's operation is.
+    pub(crate) fn call_of_record(&self, world: &World, key: u8) -> u8 {
+        let by_key = self.call_of_key(key).filter(|_| !self.keys_are_shared());
+        by_key.unwrap_or(world.keys[usize::from(key)].call)
     }
 
     /// Whether a call is for this key, with the arguments of its record.

@@ -25,7 +25,7 @@ impl Rules {
 
     /// Drops what can't matter any more.
     pub(crate) fn forget_what_cannot_matter(&self, world: &mut World) {
-        let World { network, keys, callers, .. } = world;
+        let World { network, keys, callers, now, .. } = world;
         if self.description.is_direct() {
             network.retain(|message| match Message::from(*message) {
                 Message::Reply { key, of, .. } => {
@@ -35,6 +35,12 @@ impl Rules {
                 _ => true,
             });
         } else if self.prunes {
+            // While nothing waits for a time, it makes no difference which it is.
+            if self.only_waits
+                && !keys.iter().filter_map(|key| key.record).any(|record| self.guard.view(record).until.is_some())
+            {
+                *now = 0;
+            }
             network.retain(|message| {
                 let entry = &keys[usize::from(message.key_of_message())];
                 !self.is_futile(&Message::from(*message), entry)

@@ -53,6 +53,9 @@ impl Rules {
             Write::Put(record) => Some(Some(record)),
             Write::Forget => Some(None),
         };
+        if let (Some(Some(record)), Some(call)) = (write, turn.asker) {
+            self.note_who_began(world, turn, record, call);
+        }
         if let Some(record) = write
             && self.store(world, turn, record) == Stored::Stop
         {
@@ -65,6 +68,15 @@ impl Rules {
             self.act(world, turn, act, write.is_some());
         }
         Some(())
+    }
+
+    /// A call's step writes a record only if it begins an operation, or notes that an answer has not arrived.
+    fn note_who_began(&self, world: &mut World, turn: &Turn, record: Id, call: u8) {
+        let generation = |id| self.guard.view(id).generation;
+        let begins = turn.read.is_none_or(|before| generation(before) != generation(record));
+        if begins && self.keys_are_shared() {
+            world.keys[usize::from(turn.key)].call = call;
+        }
     }
 
     fn store(&self, world: &mut World, turn: &Turn, record: Option<Id>) -> Stored {
@@ -166,7 +178,7 @@ impl Rules {
             return false;
         }
         (0u8..).zip(&world.keys).any(|(other, entry)| {
-            let its = self.call_of_key(other).unwrap_or(call);
+            let its = self.call_of_record(world, other);
             other != key
                 && self.share_resource(call, its)
                 && entry.record.is_some_and(|record| !matches!(self.guard.view(record).stage, Stage::Settled(_)))

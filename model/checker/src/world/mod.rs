@@ -12,6 +12,7 @@ mod packed;
 mod properties;
 mod rules;
 mod say;
+mod stored;
 mod symmetry;
 mod tell;
 mod tool;
@@ -215,6 +216,10 @@ pub struct KeyState {
     pub applied: u8,
     /// Whether a record under this key was forgotten.
     pub forgotten: bool,
+    /// For which logical call its operation is: that whose step began it. (Kept only where the key doesn't tell.)
+    pub call: u8,
+    /// The first effect made under the key, from 1, whatever the tool remembers of it; 0: none.
+    pub made: u8,
     /// What the tool remembers under the key.
     pub memory: ToolMemory,
 }

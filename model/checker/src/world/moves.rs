@@ -499,9 +499,12 @@ impl Rules {
                 .filter_map(|key| key.record)
                 .any(|record| matches!(self.guard.view(record).stage, Stage::Dispatched(_) | Stage::Unknown(_)))
         };
-        let observing = rules.declared() == Kind::Observable
-            && world.now < (rules.tool.settling + 1) * rules.tool.attempts
-            && open();
+        // Which time it is matters only between the moment from which on all is quiet and the moment at which that counts.
+        let observing = world
+            .keys
+            .iter()
+            .filter_map(|key| self.guard.view(key.record?).until)
+            .any(|until| (0..self.guards()).any(|guard| self.clock(world, guard) < until));
         let kept = rules.guard.window > 0
             && world.keys.iter().filter_map(|key| key.record).any(|record| {
                 matches!(self.guard.view(record).stage, Stage::Settled(_)) && !self.is_expired(world, record)
@@ -513,10 +516,17 @@ impl Rules {
     }
 
     /// Which fault it is that time passes now, if it is one.
-    fn price_of_time(&self, world: &World) -> Option<Fault> {
+    pub(crate) fn price_of_time(&self, world: &World) -> Option<Fault> {
         let in_transit = world.messages().any(|message| matches!(message, Message::Request { .. }));
         let calls_count = self.description.guard.window > 0;
-        if in_transit || calls_count && world.guards.iter().any(|guard| guard.arrived != 0) {
+        // A call that is held back for its resource is on its way no more.
+        let arriving = |guard: &super::Guard| {
+            (0..self.callers()).filter(|call| guard.arrived & 1 << call != 0).any(|call| {
+                let key = self.key_of(call, &world.callers[usize::from(call)]);
+                !self.must_wait_for_resource(world, call, key)
+            })
+        };
+        if in_transit || calls_count && world.guards.iter().any(arriving) {
             return Some(Fault::Delay);
         }
         let paused = |todo: Todo| matches!(todo.what, Do::Send(_) | Do::Write { .. });

@@ -216,6 +216,14 @@ impl From<Packed> for Todo {
 }
 
 impl Packed {
+    pub(crate) fn to_bytes(self) -> [u8; 4] {
+        self.0.to_le_bytes()
+    }
+
+    pub(crate) fn from_bytes(bytes: [u8; 4]) -> Packed {
+        Packed(u32::from_le_bytes(bytes))
+    }
+
     /// The key that a thing to do is for.
     pub(crate) fn key_of_todo(self) -> u8 {
         (self.0 & 7) as u8
@@ -265,7 +273,7 @@ fn key_words(key: &KeyState) -> [u64; 2] {
     let memory = &key.memory;
     [
         u64::from_le_bytes([r, ecord, d, urable, told, key.told_failed, key.applied, key.forgotten.into()]),
-        u64::from_le_bytes([memory.effect, memory.since, memory.sealed, memory.own, 0, 0, 0, 0]),
+        u64::from_le_bytes([memory.effect, memory.since, memory.sealed, memory.own, key.call, key.made, 0, 0]),
     ]
 }
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use settled_explorer::PropertySet;
+use settled_explorer::{Budget, PropertySet};
 
 use crate::description::{Checkpoint, Description, Keeps, KeySource, Kind};
 use crate::machine::{
@@ -20,10 +20,12 @@ pub struct Rules {
     pub(crate) guard: Arc<dyn GuardMachine>,
     pub(crate) caller: Arc<dyn Caller>,
     pub(crate) tool: Arc<dyn Tool>,
-    /// Whether the guard is the protocol core.
-    pub(crate) core: bool,
+    /// How often each fault may happen.
+    pub(crate) bounds: Budget,
     /// Whether messages that can't matter any more are dropped.
     pub(crate) prunes: bool,
+    /// Whether time matters only to records that wait for a time.
+    pub(crate) only_waits: bool,
     /// Whether logical calls may be renamed.
     pub(crate) calls_are_alike: bool,
     /// The properties that say anything about this world.
@@ -41,7 +43,7 @@ impl Rules {
             tool: Box::new(DescribedTool { kind: description.tool.kind }),
         };
         let prunes = Rules::never_goes_back(&description);
-        Rules { prunes, core: true, ..Rules::with(description, machines) }
+        Rules { prunes, ..Rules::with(description, machines) }
     }
 
     /// The rules of a world with machines of your own. The description still says how many callers and processes there are,
@@ -49,17 +51,23 @@ impl Rules {
     pub fn with<G: Guard + 'static>(description: Description, machines: Machines<G>) -> Rules {
         let mut rules = Rules {
             calls_are_alike: Rules::calls_may_be_renamed(&description),
+            bounds: description.faults.into(),
+            only_waits: description.caller.horizon == 0,
             description,
             guard: Arc::new(Interned::new(machines.guard)),
             caller: Arc::from(machines.caller),
             tool: Arc::from(machines.tool),
-            core: false,
             prunes: false,
             properties: PropertySet::NONE,
             overflowed: Arc::default(),
         };
         rules.properties = rules.properties();
         rules
+    }
+
+    /// Whether something had no room, so that something was left out.
+    pub(crate) fn has_overflowed(&self) -> bool {
+        self.overflowed.load(std::sync::atomic::Ordering::Relaxed) || self.guard.is_full()
     }
 
     /// How many callers there are.
@@ -96,12 +104,15 @@ impl Rules {
         }
     }
 
+    /// Whether one key may serve several logical calls.
+    pub(crate) fn keys_are_shared(&self) -> bool {
+        self.description.faults.key_reuses > 0
+            || matches!(self.description.caller.key, KeySource::Arguments | KeySource::Reused)
+    }
+
     /// The arguments of a logical call. Where no key is ever shared they can't matter.
     pub fn arguments_of(&self, call: u8) -> u8 {
-        let caller = &self.description.caller;
-        let shared =
-            matches!(caller.key, KeySource::Arguments | KeySource::Reused) || self.description.faults.key_reuses > 0;
-        if caller.same_arguments || !shared { 0 } else { call }
+        if self.description.caller.same_arguments || !self.keys_are_shared() { 0 } else { call }
     }
 
     /// Whether two logical calls are about one resource.

@@ -1,6 +1,6 @@
 //! A world's moves and states in words.
 
-use settled_explorer::{Said, Snapshot};
+use settled_explorer::{Fault, Said, Snapshot};
 use settled_protocol::{Answer, ErrorClass, Observation, Reply, SealScope};
 
 use crate::machine::{Situation, Stage};
@@ -127,12 +127,10 @@ impl Rules {
                 said("tool".into(), None, "look", format!("answers the question: {}", self.say_message(question)))
             }
             Move::Tick => {
-                let late = before.messages().any(|message| message.to_tool());
-                let paused = before.guards.iter().any(|guard| !guard.todo.is_empty());
-                let text = match (late, paused) {
-                    (true, _) => "a unit of time passes, with messages still on their way",
-                    (false, true) => "a unit of time passes, while a guard is paused",
-                    (false, false) => "a unit of time passes: nothing is on its way",
+                let text = match self.price_of_time(before) {
+                    Some(Fault::Delay) => "a unit of time passes, with messages still on their way",
+                    Some(_) => "a unit of time passes, while a guard is paused between its write and its send",
+                    None => "a unit of time passes",
                 };
                 said("network".into(), None, "tick", text.into())
             }

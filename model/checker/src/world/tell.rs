@@ -124,16 +124,14 @@ impl Rules {
     /// A person looks at the world, and says what is to be seen there; "it did not happen" only when all is quiet.
     pub(crate) fn decide(&self, world: &mut World, key: u8) {
         let entry = world.keys[usize::from(key)];
-        let Some(record) = entry.record else { return };
         let pending = world.messages().any(|message| {
             matches!(message, Message::Request { key: of, .. } | Message::Working { key: of, .. } if of == key)
         }) || world.guards.iter().any(|guard| {
             guard.todos().any(|todo| todo.key == key && matches!(todo.what, Do::Send(_)))
         });
-        let applied = self.guard.view(record).attempt.filter(|_| entry.memory.effect > 0);
-        let verdict = match applied {
-            Some(_) => settled_protocol::Verdict::Succeeded(entry.memory.effect),
-            None => settled_protocol::Verdict::Failed(None),
+        let verdict = match entry.made {
+            0 => settled_protocol::Verdict::Failed(None),
+            effect => settled_protocol::Verdict::Succeeded(effect),
         };
         let now = self.clock(world, 0);
         let what = What::Decide { verdict, quiet: !pending };

@@ -109,6 +109,9 @@ impl Rules {
             memory.effect = result;
             memory.since = if self.description.tool.remembers > 0 { world.now } else { 0 };
         }
+        if entry.made == 0 {
+            entry.made = result;
+        }
         entry.applied |= of.bit();
         world.wrongs.slipped_in |= entry.forgotten && earlier > 0;
         world.wrongs.unrecorded |= !recorded;

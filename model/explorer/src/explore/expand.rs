@@ -11,11 +11,42 @@ use crate::faults::{Budget, Fault};
 use crate::properties::{PropertyName, PropertySet};
 use crate::system::System;
 
-/// A state of the frontier: it has been seen, and what follows it has not.
+/// A state as it waits for its turn.
+pub enum Kept<T> {
+    Whole(Box<T>),
+    Packed(Box<[u8]>),
+}
+
+impl<T> Kept<T> {
+    /// A state, in few bytes if the system can write it so.
+    pub fn keep<S: System<State = T>>(system: &S, state: T, bytes: &mut Vec<u8>) -> Self {
+        bytes.clear();
+        if system.pack(&state, bytes) { Kept::Packed(bytes.as_slice().into()) } else { Kept::Whole(Box::new(state)) }
+    }
+
+    /// The state again. `None`: the system can't read what it has written.
+    pub fn state<S: System<State = T>>(&self, system: &S) -> Option<T>
+    where
+        T: Clone,
+    {
+        match self {
+            Kept::Whole(state) => Some(state.as_ref().clone()),
+            Kept::Packed(bytes) => system.unpack(bytes),
+        }
+    }
+
+    /// The memory behind it, with what the allocator adds.
+    pub fn bytes(&self) -> usize {
+        16 + match self {
+            Kept::Whole(_) => size_of::<T>(),
+            Kept::Packed(bytes) => bytes.len(),
+        }
+    }
+}
+
+/// A state of the frontier: it has been seen, and what follows it has not. Its fingerprint and its budget are its node's.
 pub struct Entry<T> {
-    pub state: T,
-    pub fingerprint: u64,
-    pub budget: Budget,
+    pub kept: Kept<T>,
     /// Its position in its layer: that of the state it was first reached from, and of the move among that state's.
     pub order: u64,
     /// Its node.
@@ -63,6 +94,8 @@ pub struct Worker<S: System> {
     /// Violations in states in which nothing happens without a fault.
     pub found: Found,
     pub transitions: usize,
+    /// Whether a state could not be read back: then something was left out.
+    pub unreadable: bool,
     /// Whether any state had others that are alike and not equal.
     pub renamed: bool,
 }
@@ -76,6 +109,7 @@ impl<S: System> Worker<S> {
             edges: Edges::default(),
             found: Found::default(),
             transitions: 0,
+            unreadable: false,
             renamed: false,
         }
     }
@@ -90,23 +124,30 @@ impl<S: System> Worker<S> {
         buckets: &mut [Vec<Successor<S::State>>],
     ) {
         let system = layer.system;
+        let Some(state) = entry.kept.state(system) else {
+            self.unreadable = true;
+            return;
+        };
+        let (local, shard) = layer.ids.local(entry.node);
+        let store = &parts[shard].shard;
+        let (its_fingerprint, its_budget) = (store.fingerprint(local), store.budget(local));
         let source = if layer.graph && entry.edges { entry.first } else { NONE };
         let mut rests = true;
         self.moves.clear();
-        system.moves(&entry.state, entry.budget, &mut self.moves);
+        system.moves(&state, its_budget, &mut self.moves);
         for (index, (what, fault)) in self.moves.iter().enumerate() {
             let budget = match fault {
-                None => entry.budget,
-                Some(fault) => match entry.budget.spend(*fault) {
+                None => its_budget,
+                Some(fault) => match its_budget.spend(*fault) {
                     Some(budget) => budget,
                     None => continue,
                 },
             };
-            let Some(state) = system.apply(&entry.state, *what) else {
+            let Some(next) = system.apply(&state, *what) else {
                 continue;
             };
-            let (fingerprint, renamed) = layer.fingerprints.of(system, &state);
-            if fingerprint == entry.fingerprint && state == entry.state {
+            let (fingerprint, renamed) = layer.fingerprints.of(system, &next);
+            if fingerprint == its_fingerprint && next == state {
                 continue;
             }
             self.renamed |= renamed;
@@ -122,7 +163,7 @@ impl<S: System> Worker<S> {
                     }
                 }
                 Seen::No => buckets[shard].push(Successor {
-                    state,
+                    state: next,
                     fingerprint,
                     budget,
                     order: (rank as u64) << 32 | index as u64,
@@ -134,12 +175,10 @@ impl<S: System> Worker<S> {
         // A state that was seen in an earlier layer has been judged with that.
         if rests && entry.fresh && !layer.open.is_empty() {
             // That a state can't settle is noted for explorations that end early: else the graph gives a shorter run.
-            let stuck = !system.ended(&entry.state);
-            let violated = system
-                .violated_at_rest(&entry.state)
-                .with(PropertyName::Settles, stuck)
-                .with(PropertyName::CanSettle, stuck);
-            let spent = layer.whole.total().saturating_sub(entry.budget.total());
+            let stuck = !system.ended(&state);
+            let violated =
+                system.violated_at_rest(&state).with(PropertyName::Settles, stuck).with(PropertyName::CanSettle, stuck);
+            let spent = layer.whole.total().saturating_sub(its_budget.total());
             self.found.offer(violated.and(layer.open), Place { spent, order: rank as u64, node: entry.node });
         }
     }

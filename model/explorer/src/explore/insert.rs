@@ -2,7 +2,7 @@
 //! would have found them. So nothing depends on the number of threads.
 
 use crate::explore::edges::Edges;
-use crate::explore::expand::{Entry, Layer, Successor};
+use crate::explore::expand::{Entry, Kept, Layer, Successor};
 use crate::explore::found::{Found, Place};
 use crate::explore::store::{Inserted, NONE, Shard};
 use crate::properties::PropertySet;
@@ -17,12 +17,23 @@ pub struct Part<T> {
     violating: Vec<(u32, PropertySet)>,
     /// Whether it has no more ids.
     pub full: bool,
+    /// The memory behind the states of the next layer.
+    pub kept_bytes: usize,
+    scratch: Vec<u8>,
 }
 
 impl<T> Part<T> {
     /// An empty one.
     pub fn new(shard: Shard) -> Self {
-        Part { shard, next: Vec::new(), edges: Edges::default(), violating: Vec::new(), full: false }
+        Part {
+            shard,
+            next: Vec::new(),
+            edges: Edges::default(),
+            violating: Vec::new(),
+            full: false,
+            kept_bytes: 0,
+            scratch: Vec::new(),
+        }
     }
 
     /// Takes in a state. Its properties are looked at if it has not been seen before.
@@ -52,10 +63,10 @@ impl<T> Part<T> {
             self.edges.add(source, layer.ids.global(first, index), self.shard.has_ended(first));
         }
         if node != NONE {
+            let kept = Kept::keep(layer.system, state, &mut self.scratch);
+            self.kept_bytes += kept.bytes();
             self.next.push(Entry {
-                state,
-                fingerprint,
-                budget,
+                kept,
                 order,
                 node: layer.ids.global(node, index),
                 first: layer.ids.global(first, index),
@@ -82,6 +93,7 @@ impl<T> Part<T> {
         self.shard.bytes()
             + self.edges.bytes()
             + self.next.capacity() * size_of::<Entry<T>>()
+            + self.kept_bytes
             + self.violating.capacity() * size_of::<(u32, PropertySet)>()
     }
 }

@@ -62,6 +62,8 @@ pub struct Options {
     pub wanted: PropertySet,
     /// Stop once every wanted property has been found violated.
     pub stop_when_found: bool,
+    /// Stop once any wanted property has been found violated.
+    pub stop_when_any: bool,
 }
 
 impl Default for Options {
@@ -73,6 +75,7 @@ impl Default for Options {
             reductions: Reductions::default(),
             wanted: PropertyName::ALL.iter().copied().collect(),
             stop_when_found: false,
+            stop_when_any: false,
         }
     }
 }
@@ -101,7 +104,7 @@ pub struct Progress {
     pub unique_states: usize,
     /// The moves of the longest run so far.
     pub depth: usize,
-    /// The states that are as deep as that, or have been found since.
+    /// The states of the layer that is being expanded.
     pub frontier: usize,
 }
 

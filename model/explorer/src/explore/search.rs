@@ -14,7 +14,7 @@ use crate::properties::{PropertyName, PropertySet};
 use crate::system::System;
 
 /// How many states of the frontier are expanded before their successors are inserted: it bounds the memory of those.
-const BATCH: usize = 8192;
+const BATCH: usize = 2048;
 /// How many of them a thread takes at a time.
 const CHUNK: usize = 64;
 /// Below this, starting threads takes longer than the work.
@@ -40,6 +40,8 @@ pub struct Search<'a, S: System> {
     pub depth: usize,
     pub peak_bytes: usize,
     frontier: Vec<Vec<Entry<S::State>>>,
+    /// The memory behind its states.
+    frontier_bytes: usize,
     emptied: Vec<Vec<Successor<S::State>>>,
 }
 
@@ -64,6 +66,7 @@ impl<'a, S: System> Search<'a, S> {
             depth: 0,
             peak_bytes: 0,
             frontier: (0..threads).map(|_| Vec::new()).collect(),
+            frontier_bytes: 0,
             emptied: Vec::new(),
         }
     }
@@ -75,9 +78,14 @@ impl<'a, S: System> Search<'a, S> {
             if self.options.stop_when_found && !self.active.is_empty() && self.open.is_empty() {
                 return;
             }
+            self.frontier_bytes = 0;
+            if self.options.stop_when_any && self.open != self.active {
+                return;
+            }
             for (part, frontier) in self.parts.iter_mut().zip(&mut self.frontier) {
                 frontier.clear();
                 std::mem::swap(frontier, &mut part.next);
+                self.frontier_bytes += std::mem::take(&mut part.kept_bytes);
             }
             let ranks = self.ranks();
             if ranks.is_empty() {
@@ -247,6 +255,7 @@ impl<'a, S: System> Search<'a, S> {
         !out_of_time.into_inner()
             && self.transitions() < self.options.states
             && self.parts.iter().all(|part| !part.full)
+            && self.workers.iter().all(|worker| !worker.unreadable)
     }
 
     /// Takes over the violations found: first those of this layer (in states at rest), then those of the next.
@@ -312,6 +321,7 @@ impl<'a, S: System> Search<'a, S> {
         self.parts.iter().map(Part::bytes).sum::<usize>()
             + self.workers.iter().map(|worker| worker.edges.bytes()).sum::<usize>()
             + self.frontier.iter().map(Vec::capacity).sum::<usize>() * size_of::<Entry<S::State>>()
+            + self.frontier_bytes
             + self.emptied.iter().map(Vec::capacity).sum::<usize>() * size_of::<Successor<S::State>>()
     }
 }

@@ -1,4 +1,5 @@
-//! Concrete representatives of a point. What the point leaves open differs between them, so that a dependence on it shows.
+//! Concrete representatives of a point. What the point leaves open differs between them, so that a dependence on it
+//! shows.
 
 use std::collections::HashMap;
 
@@ -97,7 +98,8 @@ fn state(point: &Point, r: usize, n: &Numbers) -> Value {
         "refused" => json!({ "Refused": KEPT }),
         _ => json!((["TimedOut", "ConnectionLost", "OwnerLost", "TimedOut"])[r]),
     };
-    // An error may have come without data. (With data, so that it shows that an operation never sent is answered without.)
+    // An error may have come without data. (An operation that was never sent has some here, so that it shows that its
+    // answer holds none.)
     let data = if r % 2 == 0 || value(point, SENT) == "no" { json!(KEPT) } else { Value::Null };
     let verdict = match value(point, VERDICT) {
         "succeeded" => json!({ "Succeeded": KEPT }),

@@ -1,6 +1,7 @@
-//! The transition relation of the core for proofs without bounds: every typed policy × state × event, with attempts,
-//! owners, times and data told as relations. It is kept in `proofs/smt/relation.json`, from which the proofs build their
-//! formulas; a change of the core fails here. `UPDATE=1 cargo test -p settled-protocol --test relation` writes it anew.
+//! The transition relation of the core for proofs without bounds: every typed policy × state × event, with
+//! attempts, owners, times and data told as relations. It is kept in `proofs/smt/relation.json`, from which the proofs
+//! build their formulas; a change of the core fails here.
+//! `UPDATE=1 cargo test -p settled-protocol --test relation` writes it anew.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
 mod concrete;
@@ -62,7 +63,12 @@ fn table() -> String {
         values.entry(*group).or_insert_with(|| json!({}))[*name] = json!(all);
     }
     let mut text = String::new();
-    writeln!(text, "{{\"about\": \"Generated from the protocol core: see model/protocol/tests/relation. Pairs that are in no row change nothing.\",").unwrap();
+    writeln!(
+        text,
+        "{{\"about\": \"Generated from the protocol core: see model/protocol/tests/relation. \
+         Pairs that are in no row change nothing.\","
+    )
+    .unwrap();
     writeln!(text, "\"pairs\": {count},\n\"values\": {},\n\"rows\": [", Value::Object(values)).unwrap();
     let mut rows = Vec::new();
     for (then, points) in relation {
@@ -85,7 +91,8 @@ fn the_relation_is_the_one_that_is_proved() {
     for (line, (is, was)) in (1..).zip(table.lines().zip(proved.lines())) {
         assert_eq!(
             is, was,
-            "proofs/smt/relation.json, line {line}: the core has changed; if it is meant, run with UPDATE=1, then proofs/check"
+            "proofs/smt/relation.json, line {line}: the core has changed; if it is meant, run with UPDATE=1, \
+             then proofs/check"
         );
     }
     assert_eq!(table.lines().count(), proved.lines().count());
