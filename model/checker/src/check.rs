@@ -188,8 +188,10 @@ fn check_world(rules: &Rules, described: &Description, limits: Limits, mut progr
     let (bounds, any) = with_any_number(&rules.description);
     if limits.reductions.any_number && !any.is_empty() {
         let generous = Rules { bounds, ..rules.clone() };
-        // Violations need the bounds as they are, so the first is enough.
-        let options = Options { stop_when_any: true, ..limits.options() };
+        // Violations need the bounds as they are, so the first is enough. And the exploration that follows then must have
+        // time and states left.
+        let (states, time) = (limits.states / 2, limits.time / 2);
+        let options = Options { stop_when_any: true, states, time, ..limits.options() };
         let found = explore(&generous, &options, &mut progress);
         let report = report(&generous, &found, described.clone(), limits);
         if found.exhaustive && !rules.has_overflowed() && report.all_hold() {
