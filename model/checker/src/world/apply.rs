@@ -4,7 +4,7 @@
 
 use std::sync::atomic::Ordering;
 
-use settled_protocol::{Epoch, Event, Loss, Start, Time, What};
+use settled_protocol::{Epoch, Event, Loss, Start, What};
 
 use crate::description::{Claim, StartRule};
 use crate::machine::{Situation, Stage, Write};
@@ -350,18 +350,6 @@ impl Rules {
             world.keys.iter_mut().for_each(|key| key.record = key.durable);
         }
         self.map_owners(world, &|owner| if owner == dead { DEAD } else { owner });
-    }
-
-    /// What one guard's clock shows.
-    pub(crate) fn clock(&self, world: &World, guard: u8) -> Time {
-        let ahead = world.guards.get(usize::from(guard)).map_or(0, |guard| guard.clock);
-        Time(u64::try_from(i64::from(world.now) + i64::from(ahead) + self.clock_base()).unwrap_or(0))
-    }
-
-    /// So that a clock that is behind never shows less than nothing.
-    fn clock_base(&self) -> i64 {
-        let faults = &self.description.faults;
-        if faults.clock_skews > 0 || faults.clock_jumps > 0 { 2 } else { 0 }
     }
 
     pub(crate) fn event(&self, world: &World, guard: u8, what: What<u8>) -> Event<u8> {

@@ -184,23 +184,4 @@ impl Rules {
                 && entry.record.is_some_and(|record| !matches!(self.guard.view(record).stage, Stage::Settled(_)))
         })
     }
-
-    /// Whether every guard would forget this record now, by its own clock.
-    pub(crate) fn is_expired(&self, world: &World, record: Id) -> bool {
-        (0..self.guards()).all(|guard| {
-            let step = self.guard.step(Some(record), &self.event(world, guard, What::Expire));
-            step.write == Write::Forget
-        })
-    }
-
-    /// Time passes, for all clocks; the tool forgets what it has remembered long enough.
-    pub(crate) fn tick(&self, world: &mut World) {
-        world.now += 1;
-        let remembers = self.description.tool.remembers;
-        for key in &mut world.keys {
-            if remembers > 0 && key.memory.effect > 0 && world.now - key.memory.since >= remembers {
-                (key.memory.effect, key.memory.since) = (0, 0);
-            }
-        }
-    }
 }

@@ -8,6 +8,7 @@ mod futile;
 mod ledger;
 mod moves;
 mod network;
+mod next;
 mod packed;
 mod properties;
 mod rules;
@@ -15,6 +16,7 @@ mod say;
 mod stored;
 mod symmetry;
 mod tell;
+mod time;
 mod tool;
 
 use settled_protocol::{Answer, Attempt, AttemptId, Epoch};
