@@ -4,119 +4,315 @@
 use std::time::Duration;
 
 use proptest::prelude::*;
+use proptest::sample::select;
+use settled_explorer::contract;
 use settled_model::description::*;
-use settled_model::{Description, Limits, check};
-use settled_protocol::Rules;
-
-fn kinds() -> impl Strategy<Value = Kind> {
-    prop_oneof![
-        Just(Kind::Opaque),
-        Just(Kind::Observable),
-        Just(Kind::Sealable),
-        Just(Kind::Deduplicates),
-        Just(Kind::Transactional)
-    ]
-}
+use settled_model::{Description, Fault, Faults, Limits, PropertyName, Reductions, Rules, check};
+use settled_protocol::Rules as CoreRules;
 
 fn callers() -> impl Strategy<Value = CallerRules> {
-    let keys = prop_oneof![
-        Just(KeySource::Caller),
-        Just(KeySource::PerCall),
-        Just(KeySource::Arguments),
-        Just(KeySource::Reused)
-    ];
-    let after = || prop_oneof![Just(AfterSilence::Retry), Just(AfterSilence::Stop)];
-    (1u8..=3, 1u8..=4, keys, any::<bool>(), after(), after()).prop_map(
-        |(operations, calls, key, same_arguments, after_silence, after_failed)| CallerRules {
-            operations,
-            calls,
-            key,
-            same_arguments,
-            after_silence,
-            after_failed,
+    let keys = select(vec![KeySource::Caller, KeySource::PerCall, KeySource::Arguments, KeySource::Reused]);
+    let checkpoints = select(vec![Checkpoint::PerAnswer, Checkpoint::Background, Checkpoint::AtEnd]);
+    let again = || select(vec![Again::Retry, Again::Stop]);
+    let numbers = (1u8..=3, 1u8..=4, prop_oneof![3 => Just(0u8), 1 => 1u8..=4]);
+    (numbers, keys, any::<(bool, bool, bool, bool)>(), checkpoints, (again(), again(), again(), again())).prop_map(
+        |((operations, calls, horizon), key, (same_arguments, same_resource, sequential, fresh), checkpoint, after)| {
+            CallerRules {
+                operations,
+                calls,
+                key,
+                same_arguments,
+                same_resource,
+                sequential,
+                checkpoint,
+                after_silence: after.0,
+                after_failed: after.1,
+                after_cancel: after.2,
+                after_crash: after.3,
+                new_key_after_failure: fresh,
+                horizon,
+            }
         },
     )
 }
 
-fn guards() -> impl Strategy<Value = GuardRules> {
-    let intents = prop_oneof![Just(Intent::BeforeSend), Just(Intent::Volatile), Just(Intent::AfterEffect)];
-    let starts = prop_oneof![Just(StartRule::OneWrite), Just(StartRule::TwoWrites)];
-    let rules = any::<(bool, bool, bool)>().prop_map(|(hold_unknown, doubt_errors, wait_for_quiet)| Rules {
-        hold_unknown,
-        doubt_errors,
-        wait_for_quiet,
-    });
-    (0u8..=3, intents, starts, any::<bool>(), rules).prop_map(|(processes, intent, start, single_delivery, rules)| {
-        GuardRules { processes, intent, start, single_delivery, rules }
+fn core_rules() -> impl Strategy<Value = CoreRules> {
+    any::<[bool; 5]>().prop_map(|[hold_unknown, doubt_errors, wait_for_quiet, check_arguments, keep_cancelled]| {
+        CoreRules { hold_unknown, doubt_errors, wait_for_quiet, check_arguments, keep_cancelled }
     })
 }
 
+fn guards() -> impl Strategy<Value = GuardRules> {
+    let choices = (
+        select(vec![Intent::BeforeSend, Intent::AfterEffect]),
+        select(vec![StartRule::OneWrite, StartRule::TwoWrites]),
+        select(vec![Claim::CompareAndSet, Claim::ReadThenWrite]),
+        select(vec![Answers::AfterStore, Answers::AtDispatch]),
+        select(vec![InProgress::Waits, InProgress::Told]),
+        select(vec![RepeatRule::Replay, RepeatRule::NewAfterFailure, RepeatRule::NewAfterDelivery]),
+        select(vec![Resources::Ignored, Resources::OneAtATime]),
+        select(vec![WithoutLedger::Refuses, WithoutLedger::SendsAnyway]),
+    );
+    let numbers = (0u8..=3, prop_oneof![2 => Just(0u8), 1 => 1u8..=8], 0u8..=8);
+    (choices, numbers, any::<(bool, bool)>(), core_rules()).prop_map(
+        |(choices, (processes, window, margin), (gives_up, single_delivery), rules)| {
+            let (intent, start, claim, answers, in_progress, repeat, resources, without_ledger) = choices;
+            GuardRules {
+                processes,
+                intent,
+                start,
+                claim,
+                answers,
+                in_progress,
+                gives_up,
+                repeat,
+                window,
+                margin,
+                resources,
+                without_ledger,
+                single_delivery,
+                rules,
+            }
+        },
+    )
+}
+
+fn ledgers() -> impl Strategy<Value = LedgerRules> {
+    (
+        select(vec![Acknowledged::Durable, Acknowledged::Unsynced, Acknowledged::Unreplicated]),
+        select(vec![Torn::Detected, Torn::Erases]),
+        select(vec![AfterSyncError::Stops, AfterSyncError::CarriesOn]),
+        select(vec![Keeps::Forever, Keeps::Shortly]),
+    )
+        .prop_map(|(acknowledged, torn, after_sync_error, keeps)| LedgerRules {
+            acknowledged,
+            torn,
+            after_sync_error,
+            keeps,
+        })
+}
+
+fn tools() -> impl Strategy<Value = ToolRules> {
+    let kinds = || {
+        select(vec![
+            Kind::Opaque,
+            Kind::Observable,
+            Kind::Sealable,
+            Kind::Deduplicates,
+            Kind::Transactional,
+            Kind::Idempotent,
+        ])
+    };
+    let numbers = (1u8..=4, 1u8..=4, prop_oneof![1 => Just(0u8), 1 => 1u8..=8], 1u8..=4);
+    let keeps = select(vec![Keeps::Forever, Keeps::Shortly]);
+    (kinds(), prop::option::weighted(0.2, kinds()), any::<(bool, bool)>(), numbers, keeps).prop_map(
+        |(kind, declared, (errors_final, lasting), (attempts, checks, remembers, settling), keeps)| ToolRules {
+            kind,
+            declared,
+            errors_final,
+            attempts,
+            checks,
+            remembers,
+            keeps,
+            lasting,
+            settling,
+        },
+    )
+}
+
+/// A few faults, most of them once: a world in which everything happens is too large to get deep into.
 fn faults() -> impl Strategy<Value = Faults> {
-    prop::collection::vec(0u8..3, Faults::NAMES.len()).prop_map(|bounds| {
+    let some = (select(Fault::ALL.to_vec()), prop_oneof![3 => Just(1u8), 1 => Just(2u8)]);
+    prop::collection::vec(some, 0..6).prop_map(|bounds| {
         let mut faults = Faults::default();
-        for (name, bound) in Faults::NAMES.iter().zip(bounds) {
-            *faults.bound(name).unwrap() = bound;
+        for (fault, bound) in bounds {
+            *faults.of(fault) = bound;
         }
         faults
     })
 }
 
+fn budgets() -> impl Strategy<Value = BudgetRules> {
+    let limit = |most: u8| prop_oneof![2 => Just(0u8), 1 => 1..=most];
+    (limit(16), limit(16), limit(8)).prop_map(|(operation, fleet, memory)| BudgetRules { operation, fleet, memory })
+}
+
 fn descriptions() -> impl Strategy<Value = Description> {
-    let tools = (kinds(), any::<bool>(), 1u8..=4, 1u8..=4)
-        .prop_map(|(kind, errors_final, attempts, checks)| ToolRules { kind, errors_final, attempts, checks });
-    (callers(), guards(), tools, faults()).prop_map(|(caller, guard, tool, faults)| Description {
-        name: "any".into(),
-        about: "-".into(),
-        source: String::new(),
-        caller,
-        guard,
-        tool,
-        faults,
-    })
+    (callers(), guards(), ledgers(), tools(), budgets(), faults()).prop_map(
+        |(caller, guard, ledger, tool, budget, faults)| Description {
+            name: "any".into(),
+            about: "-".into(),
+            source: String::new(),
+            caller,
+            guard,
+            ledger,
+            tool,
+            budget,
+            devices: None,
+            faults,
+        },
+    )
+}
+
+/// Takes out the faults that can't happen, so that the rest can be explored.
+fn without_what_cannot_happen(mut description: Description) -> Description {
+    for fault in Fault::ALL {
+        if description.cannot_happen(*fault).is_some() {
+            *description.faults.of(*fault) = 0;
+        }
+    }
+    description
+}
+
+/// The nearest sound description: everything that a sound one needs not care about stays as it is.
+fn sound(mut description: Description) -> Description {
+    let Description { caller, guard, ledger, tool, budget, faults, .. } = &mut description;
+    // A key of the caller's own, and every answer to it the first one.
+    caller.key = KeySource::Caller;
+    caller.same_arguments &= faults.key_reuses == 0;
+    guard.repeat = RepeatRule::Replay;
+    // A guard that records first, by compare-and-set, answers last, gives up in the end, and keeps every rule.
+    guard.processes = guard.processes.max(1);
+    guard.intent = Intent::BeforeSend;
+    guard.claim = Claim::CompareAndSet;
+    guard.answers = Answers::AfterStore;
+    guard.gives_up = true;
+    guard.without_ledger = WithoutLedger::Refuses;
+    guard.rules = CoreRules::SOUND;
+    // A ledger that keeps what it has acknowledged.
+    *ledger = LedgerRules::default();
+    // A tool that does what it declares. (A weaker declaration would do as well, but not every weaker one is one.)
+    tool.declared = None;
+    tool.keeps = Keeps::Forever;
+    tool.errors_final &= faults.errors_after == 0;
+    // Rule 1: who can't promise single deliveries needs a tool that bears a second one.
+    if matches!(tool.kind, Kind::Opaque | Kind::Observable) {
+        faults.duplicates = 0;
+    }
+    guard.single_delivery &= faults.duplicates == 0;
+    // A second application of an idempotent one changes nothing only if no other operation comes in between.
+    caller.same_resource &= tool.kind != Kind::Idempotent;
+    // Effects of one resource overlap unless they queue; and the queue can't see an effect that lasts beyond the moment at which
+    // its outcome is known. An opaque tool's outcome is known from its own answer only, when the effect is over.
+    if caller.same_resource && caller.operations > 1 && tool.lasting {
+        guard.resources = Resources::OneAtATime;
+        tool.lasting = tool.kind == Kind::Opaque && faults.decisions == 0;
+    }
+    // How far clocks can be apart, and how long something can be under way.
+    let clocks = faults.clock_skews.min(2) + faults.clock_jumps;
+    let late = faults.delays + faults.pauses + clocks;
+    // Rule 6: the settling time covers what is under way, by any clock.
+    tool.settling = tool.settling.max(late + 1);
+    if tool.settling > 4 {
+        (tool.settling, faults.pauses, faults.clock_skews, faults.clock_jumps) = (4, 0, 0, 0);
+        faults.delays = faults.delays.min(3);
+    }
+    let clocks = faults.clock_skews.min(2) + faults.clock_jumps;
+    let late = faults.delays + faults.pauses + clocks;
+    // Rule 9: only a tool that deduplicates may forget in time, and only what is never sent again after that.
+    tool.remembers *= u8::from(tool.kind == Kind::Deduplicates);
+    guard.margin = guard.margin.max(late);
+    // Rule 12: records are kept until no call can arrive any more.
+    if guard.window > 0 {
+        caller.horizon = caller.horizon.clamp(1, 2);
+        guard.window = guard.window.max(caller.horizon + late);
+    }
+    // Budgets: what the attempts need, at most.
+    budget.operation = if budget.operation > 0 { 16 } else { 0 };
+    budget.fleet = 0;
+    budget.memory *= u8::from(guard.window > 0);
+    if description.keys() > 6 || description.validate().is_err() {
+        description.caller.new_key_after_failure = false;
+    }
+    without_what_cannot_happen(description)
+}
+
+/// As many keys as a world has room for are needed by those whose calls after a failure come with new keys.
+trait Keys {
+    fn keys(&self) -> u8;
+}
+
+impl Keys for Description {
+    fn keys(&self) -> u8 {
+        let fresh = self.caller.new_key_after_failure && self.caller.after_failed == Again::Retry;
+        self.caller.operations * if fresh { self.caller.calls } else { 1 }
+    }
 }
 
 fn few_states() -> Limits {
-    Limits { states: 30_000, time: Duration::from_secs(20), threads: 1 }
+    Limits { states: 40_000, time: Duration::from_secs(20), threads: 1, ..Limits::default() }
+}
+
+fn cases(number: u32) -> ProptestConfig {
+    ProptestConfig { cases: number, failure_persistence: None, ..ProptestConfig::default() }
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(80))]
+    #![proptest_config(cases(100))]
 
-    /// Nothing overflows, panics or hangs, and what is written out can be read again.
+    /// What is written out can be read again, and what can't be built is refused when it is read.
     #[test]
-    fn every_description_can_be_explored(description in descriptions()) {
+    fn every_description_is_read_as_it_was_written(description in descriptions()) {
         let text = toml::to_string(&description).unwrap();
         match settled_model::parse("any.toml", &text) {
-            Ok(read) => {
-                prop_assert_eq!(&read, &description);
-                let report = check(&read, few_states(), |_| {}).unwrap();
-                for (_, trace) in report.violations() {
-                    prop_assert!(!trace.text().is_empty() && !trace.mermaid().is_empty());
-                }
-            }
+            Ok(read) => prop_assert_eq!(&read, &description),
             Err(error) => prop_assert!(description.validate().is_err(), "{error}"),
         }
     }
 
-    /// With the rules kept, a durable intent, a key of the caller's own and a transport and a tool as declared, no bound and
-    /// no mixture of faults violates anything.
+    /// Nothing overflows, panics or hangs, and every run can be told.
     #[test]
-    fn every_sound_description_holds(mut description in descriptions()) {
-        description.caller.key = KeySource::Caller;
-        description.guard.processes = description.guard.processes.max(1);
-        description.guard.intent = Intent::BeforeSend;
-        description.guard.rules = Rules::SOUND;
-        description.tool.errors_final = false;
-        match description.tool.kind {
-            // Rule 1: these can't bear a transport that duplicates.
-            Kind::Opaque | Kind::Observable => description.faults.duplicates = 0,
-            Kind::Sealable | Kind::Deduplicates | Kind::Transactional => {
-                description.guard.single_delivery &= description.faults.duplicates == 0;
-            }
+    fn every_description_can_be_explored(description in descriptions()) {
+        let description = without_what_cannot_happen(description);
+        prop_assume!(description.validate().is_ok());
+        let limits = Limits { states: 10_000, ..few_states() };
+        let report = check(&description, limits, |_| {}).unwrap();
+        for (_, trace) in report.violations() {
+            prop_assert!(!trace.text().is_empty() && !trace.mermaid().is_empty());
         }
+    }
+
+    /// The reductions rest on it.
+    #[test]
+    fn every_world_keeps_the_explorers_contract(description in descriptions()) {
+        let description = without_what_cannot_happen(description);
+        prop_assume!(description.validate().is_ok());
+        let kept = contract::check(&Rules::new(description.clone()), 150);
+        prop_assert!(kept.is_ok(), "{}\n{}", kept.unwrap_err(), toml::to_string(&description).unwrap());
+    }
+
+    /// No bound and no mixture of faults violates anything in a sound one.
+    #[test]
+    fn every_sound_description_holds(description in descriptions()) {
+        let description = sound(description);
+        prop_assert!(description.validate().is_ok(), "{:?}", description.validate());
         let report = check(&description, few_states(), |_| {}).unwrap();
         if let Some((property, trace)) = report.violations().next() {
-            return Err(TestCaseError::fail(format!("{property:?}\n{}\n{}", toml::to_string(&description).unwrap(), trace.text())));
+            let toml = toml::to_string(&description).unwrap();
+            return Err(TestCaseError::fail(format!("{}\n{toml}\n{}", property.name(), trace.text())));
         }
+    }
+
+    /// With and without what need not be explored, in worlds small enough for both.
+    #[test]
+    fn reductions_change_nothing(description in descriptions()) {
+        let mut description = without_what_cannot_happen(description);
+        description.caller.operations = description.caller.operations.min(2);
+        description.guard.processes = description.guard.processes.min(2);
+        let description = without_what_cannot_happen(description);
+        prop_assume!(description.validate().is_ok());
+        let limits = Limits { states: 20_000, ..few_states() };
+        let plain = check(&description, Limits { reductions: Reductions::NONE, ..limits }, |_| {}).unwrap();
+        prop_assume!(plain.exhaustive);
+        let reduced = check(&description, limits, |_| {}).unwrap();
+        // Two operations come to rest later than the one that stands for them.
+        let rests = description.operations_are_independent() && description.caller.operations > 1;
+        let at_rest = [PropertyName::Settles, PropertyName::CanSettle, PropertyName::BoundedMemory];
+        let lengths = |report: &settled_model::Report| -> Vec<_> {
+            let length = |property, steps| if rests && at_rest.contains(&property) { 0 } else { steps };
+            report.violations().map(|(property, trace)| (property, length(property, trace.steps.len()))).collect()
+        };
+        prop_assert!(reduced.exhaustive);
+        prop_assert_eq!(lengths(&reduced), lengths(&plain), "{}", toml::to_string(&description).unwrap());
     }
 }

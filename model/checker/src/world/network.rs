@@ -100,7 +100,7 @@ impl Message {
     }
 
     /// Whether it is on its way to the tool.
-    pub(crate) fn to_tool(&self) -> bool {
+    pub(crate) fn is_bound_for_tool(&self) -> bool {
         matches!(self, Message::Request { .. } | Message::Question { .. })
     }
 
@@ -145,7 +145,7 @@ impl Message {
     /// Messages of one lane keep their order; lanes are sorted. Everything that has no order is a lane of its own.
     fn lane(&self) -> (bool, u8, u8, Packed) {
         let cut = matches!(self, Message::Request { cut: true, .. });
-        if self.to_tool() && !cut && Epoch(self.process().into()) != DEAD {
+        if self.is_bound_for_tool() && !cut && Epoch(self.process().into()) != DEAD {
             (false, self.key(), self.process(), Packed::default())
         } else {
             (true, 0, 0, Packed::from(*self))
