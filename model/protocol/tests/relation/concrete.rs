@@ -100,7 +100,7 @@ fn state(point: &Point, r: usize, n: &Numbers) -> Value {
     };
     // An error may have come without data. (An operation that was never sent has some here, so that it shows that its
     // answer holds none.)
-    let data = if r % 2 == 0 || value(point, SENT) == "no" { json!(KEPT) } else { Value::Null };
+    let data = if r.is_multiple_of(2) || value(point, SENT) == "no" { json!(KEPT) } else { Value::Null };
     let verdict = match value(point, VERDICT) {
         "succeeded" => json!({ "Succeeded": KEPT }),
         "failed" => json!({ "Failed": data }),
@@ -178,7 +178,7 @@ fn event(point: &Point, r: usize) -> Event<u8> {
     let data = 100 + r as u8;
     let of = AttemptId {
         generation: match value(point, OF) {
-            "another-operation" if r % 2 == 0 => n.generation - 1,
+            "another-operation" if r.is_multiple_of(2) => n.generation - 1,
             "another-operation" => n.generation + 1,
             _ => n.generation,
         },
