@@ -12,6 +12,7 @@ mod diff;
 pub mod library;
 mod load;
 pub mod machine;
+mod minimise;
 mod model;
 mod suggest;
 mod validate;
@@ -23,6 +24,7 @@ pub use diff::{
     CallEnding, Diff, Ending, Endings, EndingsDiff, FieldChange, PropertyChange, diff, endings, field_changes,
 };
 pub use load::{LoadError, load_file, parse};
+pub use minimise::with_fewer_faults;
 pub use settled_explorer::{
     FORMAT, Fault, Faults, Plain, PropertyName, PropertySet, Readable, Snapshot, Step, System, Trace,
 };

@@ -184,3 +184,69 @@ fn stage(stage: Stage) -> &'static str {
         Stage::Settled(Verdict::Abandoned(_)) => "abandoned",
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(text: &str) -> Vec<String> {
+        let description: Description = toml::from_str(&format!("name = \"x\"\nabout = \"y\"\n{text}")).unwrap();
+        let found = endings(&description, usize::MAX, Duration::from_secs(60)).unwrap();
+        assert!(found.exhaustive);
+        found.all.iter().map(ToString::to_string).collect()
+    }
+
+    #[test]
+    fn only_states_at_rest_count() {
+        let calm = "A: told done, 1 effect; ledger: succeeded";
+        assert_eq!(of(""), [calm]);
+        // Either the request is lost, and a person is asked; or the answer comes too late to be told, and settles it.
+        assert_eq!(
+            of("[faults]\nlost-requests = 1\ntimeouts = 1\n"),
+            [calm, "A: told unknown, 0 effects; ledger: escalated", "A: told unknown, 1 effect; ledger: succeeded"]
+        );
+    }
+
+    /// Every pair of a state and a budget, without any reduction.
+    fn plainly(description: &Description) -> BTreeSet<Ending> {
+        let rules = Rules::new(description.clone());
+        let first = (rules.initial(), rules.bounds());
+        let mut seen = std::collections::HashSet::from([first]);
+        let (mut waiting, mut all, mut moves) = (vec![first], BTreeSet::new(), Vec::new());
+        while let Some((state, left)) = waiting.pop() {
+            moves.clear();
+            rules.moves(&state, left, &mut moves);
+            let mut rests = true;
+            for (what, fault) in &moves {
+                let next = rules.apply(&state, *what).filter(|next| *next != state);
+                rests &= fault.is_some() || next.is_none();
+                let left = fault.map_or(Some(left), |fault| left.spend(fault));
+                if let (Some(next), Some(left)) = (next, left)
+                    && seen.insert((next, left))
+                {
+                    waiting.push((next, left));
+                }
+            }
+            if rests {
+                all.insert(ending(&rules, &state));
+            }
+        }
+        all
+    }
+
+    #[test]
+    fn nothing_is_missed() {
+        for name in ["naive-retry", "key-per-attempt", "langgraph-checkpoint-async", "redis-failover", "no-fingerprint"]
+        {
+            let description = crate::library::load(name).unwrap();
+            let found = endings(&description, usize::MAX, Duration::from_secs(60)).unwrap();
+            assert_eq!(found.all, plainly(&description), "{name}");
+        }
+        // Many kinds of faults at once.
+        let text = "name = \"x\"\nabout = \"y\"\n[guard]\nprocesses = 0\n[caller]\ncalls = 3\n[faults]\ntimeouts = 1\nlost-requests = 1\n\
+                    lost-replies = 1\nerrors-before = 1\nerrors-after = 1\ntool-crashes-before = 1\ntool-crashes-after = 1\ncancels = 1\n";
+        let description: Description = toml::from_str(text).unwrap();
+        let found = endings(&description, usize::MAX, Duration::from_secs(60)).unwrap();
+        assert_eq!(found.all, plainly(&description));
+    }
+}
