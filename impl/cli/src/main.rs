@@ -23,7 +23,11 @@ struct Cli {
 enum Command {
     Demo(commands::demo::DemoArgs),
     Check(commands::check::CheckArgs),
+    Diff(commands::diff::DiffArgs),
+    Explore(commands::explore::ExploreArgs),
     Protocols(commands::protocols::ProtocolsArgs),
+    Properties(commands::properties::PropertiesArgs),
+    Faults(commands::faults::FaultsArgs),
     Mcp(commands::mcp::McpArgs),
     Log(commands::log::LogArgs),
     Resolve(commands::resolve::ResolveArgs),
@@ -43,7 +47,11 @@ fn run(command: Command) -> Result<Exit, Failure> {
     match command {
         Command::Demo(args) => commands::demo::run(args),
         Command::Check(args) => commands::check::run(args),
+        Command::Diff(args) => commands::diff::run(args),
+        Command::Explore(args) => commands::explore::run(args),
         Command::Protocols(args) => commands::protocols::run(args),
+        Command::Properties(args) => commands::properties::run(args),
+        Command::Faults(args) => commands::faults::run(args),
         Command::Mcp(args) => commands::mcp::run(args),
         Command::Log(args) => commands::log::run(args),
         Command::Resolve(args) => commands::resolve::run(args),

@@ -7,11 +7,11 @@ use std::time::{Duration, Instant};
 use clap::{Args, Subcommand};
 use settled_examples::charge_server::{self, ChargeServerOptions};
 use settled_examples::retrying_client::{self, RetryingClientOptions};
-use settled_model::{Limits, PropertyName, Trace, Verdict};
+use settled_model::{PropertyName, Trace, Verdict};
 use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::process::Command;
 
-use super::check::explore;
+use super::protocol::shipped;
 use crate::failure::{Exit, Failure};
 use crate::output::line;
 use crate::runtime::block_on;
@@ -90,7 +90,7 @@ async fn demonstrate() -> Result<Exit, Failure> {
 }
 
 fn counterexample(name: &str) -> Result<Trace, Failure> {
-    let report = explore(&super::check::load(name)?, Limits::default())?;
+    let report = shipped(name)?;
     match report.verdict(PropertyName::AtMostOnce) {
         Verdict::Violated(trace) => {
             line(format!(
@@ -104,7 +104,7 @@ fn counterexample(name: &str) -> Result<Trace, Failure> {
 }
 
 fn holds(name: &str) -> Result<bool, Failure> {
-    let report = explore(&super::check::load(name)?, Limits::default())?;
+    let report = shipped(name)?;
     let holds = report.all_hold() && report.exhaustive;
     line(format!(
         "   {} All {} states within its bounds were explored in {:.1} s: crashes, timeouts, takeovers, lost answers.",

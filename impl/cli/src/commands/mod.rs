@@ -1,8 +1,17 @@
-//! One file for each command.
+//! One file for each command, and what several of them use.
 
+mod bounds;
 pub mod check;
 pub mod demo;
+pub mod diff;
+pub mod explore;
+pub mod faults;
 pub mod log;
+mod matrix;
 pub mod mcp;
+pub mod properties;
+mod protocol;
 pub mod protocols;
+mod report;
 pub mod resolve;
+mod suggest;
