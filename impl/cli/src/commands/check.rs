@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::Args;
-use settled_model::{PropertyName, Report, Suggestions, Trace, Verdict};
+use settled_model::{Limits, PropertyName, Report, Suggestions, Trace, Verdict};
 
 use super::bounds::{Bounds, LimitArgs, parse_time};
 use super::matrix::matrix;
@@ -64,6 +64,9 @@ struct OutputArgs {
     html: Option<PathBuf>,
 }
 
+/// How long to search, at most, for a run with one fault less.
+const FEWER_FAULTS: Duration = Duration::from_secs(10);
+
 /// A report, and what was suggested for its violations.
 type Checked = (Report, Vec<(PropertyName, Suggestions)>);
 
@@ -87,7 +90,7 @@ pub fn run(args: CheckArgs) -> Result<Exit, Failure> {
         checked.push((report, suggestions));
     }
     write_files(&args.output, &checked)?;
-    print(&args.output, &checked)?;
+    print(&args.output, &checked, limits)?;
     Ok(exit(&checked))
 }
 
@@ -101,7 +104,7 @@ fn exit(checked: &[Checked]) -> Exit {
     }
 }
 
-fn print(output: &OutputArgs, checked: &[Checked]) -> Result<(), Failure> {
+fn print(output: &OutputArgs, checked: &[Checked], limits: Limits) -> Result<(), Failure> {
     let reports = checked.iter().map(|(report, _)| report);
     if output.json {
         let all: Vec<_> = checked.iter().map(|(report, suggestions)| ReportJson::of(report, suggestions)).collect();
@@ -116,7 +119,7 @@ fn print(output: &OutputArgs, checked: &[Checked]) -> Result<(), Failure> {
         line(matrix(&reports))?;
         for (report, suggestions) in checked {
             if !output.quiet {
-                details(report)?;
+                details(report, limits)?;
             }
             if !suggestions.is_empty() {
                 line(format!("\n{}: what could be changed", report.description.name))?;
@@ -130,7 +133,7 @@ fn print(output: &OutputArgs, checked: &[Checked]) -> Result<(), Failure> {
     Ok(())
 }
 
-fn details(report: &Report) -> Result<(), Failure> {
+fn details(report: &Report, limits: Limits) -> Result<(), Failure> {
     if !report.any_number_of.is_empty() {
         let faults: Vec<_> = report.any_number_of.iter().map(|fault| fault.name()).collect();
         line(format!("\n{}: all that holds, holds with any number of {}", report.description.name, faults.join(", ")))?;
@@ -142,6 +145,11 @@ fn details(report: &Report) -> Result<(), Failure> {
         let steps = trace.steps.len();
         line(format!("\n  “{}” is violated after {steps} steps; the shortest run:", property.name()))?;
         line(trace.text())?;
+        let limits = Limits { time: limits.time.min(FEWER_FAULTS), ..limits };
+        if let Some(less) = settled_model::with_fewer_faults(&report.description, trace, limits) {
+            line(format!("\n  It needs fewer faults in a run of {} steps:", less.steps.len()))?;
+            line(less.text())?;
+        }
     }
     Ok(())
 }

@@ -23,20 +23,21 @@ struct PropertyJson {
     violated_by: Option<&'static str>,
 }
 
-/// A shipped protocol that violates a property.
+/// A shipped protocol that violates a property alone. (What can't settle doesn't settle: those two go together.)
 fn example(property: PropertyName) -> Option<&'static str> {
     let name = match property {
-        PropertyName::AtMostOnce => "mcp-2025-11-25",
+        PropertyName::AtMostOnce => "key-per-attempt",
         PropertyName::NoPhantomSuccess => "optimistic-answer",
-        PropertyName::NoFalseFailure => "server-error-means-failed",
-        PropertyName::FaithfulReplay => "langgraph-default-retry",
+        PropertyName::NoFalseFailure => "cancel-means-failed",
+        PropertyName::FaithfulReplay => "failure-then-success",
         PropertyName::NoSuppression => "arguments-as-key",
-        PropertyName::IntentFirst => "record-after-effect",
-        PropertyName::UnknownBlocks => "lease-shorter-than-call",
+        PropertyName::IntentFirst => "redis-with-sealable-tool",
+        PropertyName::UnknownBlocks => "resend-without-seal",
         PropertyName::NoOverlap => "overlapping-calls",
         PropertyName::Convergence => "devices-first-arrival",
         PropertyName::CausalRespect => "devices-wall-clock",
-        PropertyName::Settles | PropertyName::CanSettle => "in-progress-for-ever",
+        PropertyName::Settles => "polls-starve-the-guard",
+        PropertyName::CanSettle => "in-progress-for-ever",
         PropertyName::BoundedRetries => "retry-storm",
         PropertyName::BoundedMemory => "never-forgets",
     };
@@ -59,7 +60,9 @@ pub fn run(args: PropertiesArgs) -> Result<Exit, Failure> {
         line(format!("{}: {}", property.name, property.says))?;
         line(format!("    decided: {}", property.means))?;
         if let Some(name) = property.violated_by {
-            line(format!("    violated by: {name}"))?;
+            let alone =
+                if property.name == PropertyName::CanSettle.name() { "together with `settles`" } else { "alone" };
+            line(format!("    violated {alone} by: {name}"))?;
         }
         line("")?;
     }

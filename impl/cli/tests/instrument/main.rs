@@ -4,6 +4,7 @@
 mod bad_input;
 mod check;
 mod diff;
+mod documented;
 mod explore;
 mod listings;
 mod suggest;
