@@ -17,6 +17,9 @@ pub(crate) use interned::{GuardMachine, Id, Interned};
 pub use tool::DescribedTool;
 
 /// What stands between callers and tool: a state machine for each key, whose record the world's ledger keeps.
+///
+/// All methods must be pure. Attempts may be numbered up to 7, operations under a key up to 15; a world with more than
+/// 65,535 different records, or in which anything else runs out of room, is reported as not finished.
 pub trait Guard: Send + Sync {
     /// What it keeps in the ledger for one key. What a guard process remembers besides, the world keeps: who waits for an
     /// answer, and what is still to be done.
@@ -90,7 +93,7 @@ pub enum Act {
 pub struct View {
     /// Where it is in its life.
     pub stage: Stage,
-    /// The latest attempt, if there was one.
+    /// The latest attempt, if there was one; also once it has ended: `intent first` looks for it.
     pub attempt: Option<AttemptId>,
     /// Which operation under its key it is, from 1.
     pub generation: u32,
@@ -109,7 +112,7 @@ pub enum Stage {
     Created,
     /// Sent by this owner, or about to be.
     Dispatched(Epoch),
-    /// Sent by this owner; its outcome is unknown.
+    /// Sent by this owner; its outcome is unknown. (`Epoch(0)`: nobody's, or a dead one's.)
     Unknown(Epoch),
     /// Handed to a person.
     Escalated,
@@ -119,7 +122,10 @@ pub enum Stage {
     Settled(Verdict<u8>),
 }
 
-/// The caller of one logical call.
+/// The caller of one logical call. It must be pure.
+///
+/// There is room for as many keys of its own as `caller.calls` (one, if `caller.key` is `caller` and no new key follows a
+/// failure), and for 15 calls, polls left out; where more are asked for, the world is reported as not finished.
 pub trait Caller: Send + Sync {
     /// Whether it calls (again) in this situation, and with which of its keys: 0 is its first, 1 its second…
     fn calls(&self, situation: Situation, so_far: SoFar) -> Option<u8>;
@@ -130,13 +136,14 @@ pub trait Caller: Send + Sync {
 pub enum Situation {
     /// It has not called yet.
     First,
-    /// It has waited long enough for an answer.
+    /// It has waited long enough for an answer. While a guard still serves the call, that is the fault `concurrent-calls`
+    /// (or, of the tool itself, `timeouts`).
     Silence,
     /// The connection ended without an answer.
     ConnectionLost,
     /// It was told that it failed.
     Failed,
-    /// It was told that it happened; the step that called fails nonetheless and is run again.
+    /// It was told that it happened; the step that called fails nonetheless and is run again: the fault `reruns`.
     Done,
     /// It was told that it is under way.
     InProgress,
@@ -151,7 +158,7 @@ pub enum Situation {
 pub struct SoFar {
     /// How often it has called, polls left out.
     pub calls: u8,
-    /// The key that it used last.
+    /// The key that it used last; 255: another call's (`key-reuses`).
     pub key: u8,
     /// Units of time since its first call.
     pub since_first: u8,
@@ -167,6 +174,16 @@ pub trait Tool: Send + Sync {
 
     /// Whether a request of this attempt, were it to arrive now, would take effect.
     fn can_apply(&self, memory: &ToolMemory, of: AttemptId) -> bool;
+
+    /// What it remembers of a key besides its effect, in words, if anything: for traces.
+    fn say(&self, memory: &ToolMemory) -> Option<String> {
+        match (memory.sealed, memory.own) {
+            (0, 0) => None,
+            (u8::MAX, _) => Some("sealed for good".to_owned()),
+            (0, own) => Some(format!("remembers {own}")),
+            (sealed, _) => Some(format!("attempts up to {sealed} are sealed")),
+        }
+    }
 }
 
 /// What the tool durably remembers of one key. The world sets `effect` when an effect was made.
@@ -196,6 +213,8 @@ pub struct Asked {
 pub enum Served {
     /// It makes an effect.
     Apply,
+    /// It makes none, and answers that all is well so far: with the result 0, which names no effect.
+    Accept,
     /// It makes none, and answers with this earlier effect's result.
     Repeat(u8),
     /// It makes none, and answers with an error.

@@ -80,10 +80,16 @@ impl Rules {
         }
         caller.key = key;
         if why != Why::It(Situation::InProgress) {
-            caller.calls += 1;
+            caller.calls = caller.calls.saturating_add(1);
         }
+        let no_room = caller.calls > 15 || key != Caller::REUSED && key >= self.keys_per_call();
         caller.saved = false;
         caller.phase = Phase::Waiting { at: guard };
+        if no_room && !self.description.is_direct() {
+            world.wrongs.overflowed = true;
+            return;
+        }
+        let caller = &mut world.callers[usize::from(call)];
         let attempt = caller.calls;
         if self.description.is_direct() {
             let of = super::Of { generation: 1, attempt };

@@ -138,7 +138,10 @@ impl Rules {
     fn act(&self, world: &mut World, turn: &Turn, act: Act, written: bool) {
         let Turn { guard, key, asker, .. } = *turn;
         match act {
-            Act::Send(of) => world.push_todo(guard, Todo { key, what: Do::Send(of.into()) }),
+            Act::Send(of) => {
+                world.wrongs.overflowed |= !super::Of::from(of).has_room();
+                world.push_todo(guard, Todo { key, what: Do::Send(of.into()) });
+            }
             Act::Observe { of, conclusive } => {
                 let asking = Asking::Observe { conclusive };
                 world.send(Message::Question { key, of: of.into(), asking, from: guard + 1 });

@@ -178,14 +178,19 @@ pub struct Of {
 }
 
 impl Of {
-    /// Its bit: three attempts for each of the first operations under a key; what lies beyond shares the last bit.
-    pub fn bit(self) -> u8 {
-        1 << ((self.generation.max(1) - 1) * 3 + self.attempt.clamp(1, 3) - 1).min(7)
+    /// Its bit: four attempts for each of the first four operations under a key; what lies beyond shares a bit.
+    pub fn bit(self) -> u16 {
+        1 << ((self.generation.clamp(1, 4) - 1) * 4 + self.attempt.clamp(1, 4) - 1)
     }
 
     /// The bits of all attempts of one operation under a key.
-    pub fn bits_of_operation(generation: u8) -> u8 {
-        (1..=3).fold(0, |all, attempt| all | Of { generation, attempt }.bit())
+    pub fn bits_of_operation(generation: u8) -> u16 {
+        (1..=4).fold(0, |all, attempt| all | Of { generation, attempt }.bit())
+    }
+
+    /// Whether a message has room for it.
+    pub(crate) fn has_room(self) -> bool {
+        self.generation <= 15 && self.attempt <= 7
     }
 }
 
@@ -213,9 +218,9 @@ pub struct KeyState {
     /// The first definite answer told for the key (in its current operation).
     pub first_told: Option<Definite>,
     /// The attempts of which a caller was told that they failed, as bits (see [`Of::bit`]).
-    pub told_failed: u8,
+    pub told_failed: u16,
     /// The attempts that have taken effect, as bits.
-    pub applied: u8,
+    pub applied: u16,
     /// Whether a record under this key was forgotten.
     pub forgotten: bool,
     /// For which logical call its operation is: that whose step began it. (Kept only where the key doesn't tell.)

@@ -271,9 +271,19 @@ fn key_words(key: &KeyState) -> [u64; 2] {
         Some(Definite::Done(result)) => result.saturating_add(2),
     };
     let memory = &key.memory;
+    let ([f, ailed], [a, pplied]) = (key.told_failed.to_le_bytes(), key.applied.to_le_bytes());
     [
-        u64::from_le_bytes([r, ecord, d, urable, told, key.told_failed, key.applied, key.forgotten.into()]),
-        u64::from_le_bytes([memory.effect, memory.since, memory.sealed, memory.own, key.call, key.made, 0, 0]),
+        u64::from_le_bytes([r, ecord, d, urable, f, ailed, a, pplied]),
+        u64::from_le_bytes([
+            memory.effect,
+            memory.since,
+            memory.sealed,
+            memory.own,
+            key.call,
+            key.made,
+            told,
+            key.forgotten.into(),
+        ]),
     ]
 }
 

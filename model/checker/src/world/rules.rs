@@ -46,8 +46,15 @@ impl Rules {
         Rules { prunes, ..Rules::with(description, machines) }
     }
 
-    /// The rules of a world with machines of your own. The description still says how many callers and processes there are,
-    /// what the ledger can do, and which faults may happen; what it says of your machines is for you to heed.
+    /// The rules of a world with machines of your own.
+    ///
+    /// The description still says how many callers and processes there are, what the ledger can do, which faults may happen,
+    /// and what the world does around a guard: `claim`, `intent`, `gives-up`, `in-progress` (without `told`, [`Act::Wait`]
+    /// tells nobody), `answers`, `resources`, `without-ledger`, `rules.check-arguments`. Of `tool` the world reads `lasting`,
+    /// `remembers`, `keeps`, and from `kind` whether `unknown blocks` is said of it; with the kind `transactional` it makes the
+    /// effects itself, and your tool is not asked.
+    ///
+    /// [`Act::Wait`]: crate::machine::Act::Wait
     pub fn with<G: Guard + 'static>(description: Description, machines: Machines<G>) -> Rules {
         let mut rules = Rules {
             calls_are_alike: Rules::calls_may_be_renamed(&description),
@@ -63,6 +70,13 @@ impl Rules {
         };
         rules.properties = rules.properties();
         rules
+    }
+
+    /// Drops messages that can't matter any more, as for the shipped guard: many fewer states. Only for a guard whose ended
+    /// operations stay ended, and whose attempts only grow.
+    #[must_use]
+    pub fn dropping_late_messages(self) -> Rules {
+        Rules { prunes: Rules::never_goes_back(&self.description), ..self }
     }
 
     /// Whether something had no room, so that something was left out.

@@ -278,6 +278,11 @@ impl Rules {
         for (number, made_for) in (1..).zip(&world.effects) {
             all.effects.push(format!("effect {number}: for {}", caller(*made_for)));
         }
+        for (key, entry) in (0u8..).zip(&world.keys) {
+            if let Some(text) = self.tool.say(&entry.memory) {
+                all.effects.push(format!("the tool, {}: {text}", self.key_name(key)));
+            }
+        }
         all
     }
 
@@ -347,6 +352,7 @@ impl Rules {
             Message::Reply { of, reply, .. } => {
                 let reply = match reply {
                     None => "the connection ended".to_owned(),
+                    Some(Reply::Result(0)) => "accepted, without an effect".to_owned(),
                     Some(Reply::Result(effect)) => format!("done (effect {effect})"),
                     Some(Reply::Error(ErrorClass::NotRun, _)) => "an error that proves it did not run".to_owned(),
                     Some(Reply::Error(ErrorClass::Unproven, _)) => "an error".to_owned(),

@@ -84,29 +84,21 @@ fn write_key(key: &KeyState, bytes: &mut Vec<u8>) {
     };
     bytes.extend(number(key.record));
     bytes.extend(number(key.durable));
+    bytes.extend(key.told_failed.to_le_bytes());
+    bytes.extend(key.applied.to_le_bytes());
     let ToolMemory { effect, since, sealed, own } = key.memory;
-    bytes.extend([
-        told,
-        key.told_failed,
-        key.applied,
-        key.forgotten.into(),
-        key.call,
-        key.made,
-        effect,
-        since,
-        sealed,
-        own,
-    ]);
+    bytes.extend([told, key.forgotten.into(), key.call, key.made, effect, since, sealed, own]);
 }
 
 fn read_key(bytes: &mut Bytes) -> Option<KeyState> {
     let (record, durable) = (Id::numbered(bytes.number()?), Id::numbered(bytes.number()?));
+    let (told_failed, applied) = (bytes.number()?, bytes.number()?);
     let first_told = match bytes.byte()? {
         0 => None,
         1 => Some(Definite::Failed),
         result => Some(Definite::Done(result - 2)),
     };
-    let (told_failed, applied, forgotten) = (bytes.byte()?, bytes.byte()?, bytes.byte()? != 0);
+    let forgotten = bytes.byte()? != 0;
     let (call, made) = (bytes.byte()?, bytes.byte()?);
     let (effect, since, sealed, own) = (bytes.byte()?, bytes.byte()?, bytes.byte()?, bytes.byte()?);
     let memory = ToolMemory { effect, since, sealed, own };

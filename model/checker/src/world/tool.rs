@@ -99,6 +99,7 @@ impl Rules {
         } else {
             match self.tool.request(&mut world.keys[usize::from(key)].memory, &asked) {
                 Served::Apply => {}
+                Served::Accept => return Reply::Result(0),
                 Served::Repeat(result) => return Reply::Result(result),
                 Served::Refuse(class) => return Reply::Error(class, 0),
             }
