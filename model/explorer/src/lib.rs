@@ -9,6 +9,7 @@ mod explore;
 mod faults;
 mod plain;
 mod properties;
+mod readable;
 mod system;
 pub mod trace;
 
@@ -16,5 +17,6 @@ pub use explore::{Exploration, Options, Progress, Reductions, Run, explore};
 pub use faults::{Budget, Fault, Faults};
 pub use plain::{Plain, PlainState};
 pub use properties::{PropertyName, PropertySet};
-pub use system::{Readable, Said, System};
-pub use trace::{FORMAT, Snapshot, Step, Trace};
+pub use readable::{Readable, Said, Snapshot};
+pub use system::System;
+pub use trace::{FORMAT, Step, Trace};

@@ -8,7 +8,8 @@ use stateright::{Model, Property};
 
 use crate::faults::{Budget, Fault};
 use crate::properties::PropertyName;
-use crate::system::{Readable, System};
+use crate::readable::Readable;
+use crate::system::System;
 
 type Show<S> = fn(&S, &<S as System>::State) -> String;
 type Say<S> = fn(&S, &<S as System>::State, <S as System>::Move, &<S as System>::State) -> String;

@@ -5,7 +5,6 @@ use std::hash::Hash;
 
 use crate::faults::{Budget, Fault};
 use crate::properties::PropertySet;
-use crate::trace::Snapshot;
 
 /// A world that can be explored.
 ///
@@ -59,35 +58,4 @@ pub trait System: Sync {
 
     /// Whether every operation has ended, settled or escalated.
     fn ended(&self, state: &Self::State) -> bool;
-}
-
-/// A world whose runs can be read.
-pub trait Readable: System {
-    /// The protocol's name.
-    fn name(&self) -> String;
-
-    /// Its description, as far as it has one that can be written down.
-    fn description(&self) -> serde_json::Value;
-
-    /// What a move is, in words. `after` is the state that it leads to.
-    fn say(&self, before: &Self::State, what: Self::Move, after: &Self::State) -> Said;
-
-    /// The whole state, in words.
-    fn snapshot(&self, state: &Self::State) -> Snapshot;
-
-    /// How many effects there have been on behalf of each logical call.
-    fn effects(&self, state: &Self::State) -> Vec<usize>;
-}
-
-/// A move in words.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Said {
-    /// Who acts: `caller A`, `guard 1`, `ledger`, `network`, `tool`, `person`, `device 1`, `server`.
-    pub from: String,
-    /// On whom, if on another.
-    pub to: Option<String>,
-    /// What kind of step it is: a stable name for programs.
-    pub kind: &'static str,
-    /// What happens.
-    pub text: String,
 }

@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::faults::{Fault, Faults};
 use crate::properties::PropertyName;
-use crate::system::Readable;
+use crate::readable::{Readable, Snapshot};
 
 /// The version of the machine-readable form. A reader refuses versions that it doesn't know.
 pub const FORMAT: u32 = 2;
@@ -65,21 +65,6 @@ pub struct Step {
     pub told: Vec<String>,
     /// The whole state after it.
     pub state: Snapshot,
-}
-
-/// A state in words, one line for each thing.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Snapshot {
-    /// The callers and what they have been told; or the devices.
-    pub callers: Vec<String>,
-    /// The guards and what they have yet to do.
-    pub guards: Vec<String>,
-    /// The records in the ledger.
-    pub ledger: Vec<String>,
-    /// The messages on their way.
-    pub network: Vec<String>,
-    /// The effects, in order.
-    pub effects: Vec<String>,
 }
 
 impl Trace {
