@@ -1,6 +1,5 @@
 //! Checking a protocol: every reachable state of its world, and a verdict for each property.
 
-use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use settled_devices_model::DeviceWorld;
@@ -71,6 +70,11 @@ impl Default for Limits {
 }
 
 impl Limits {
+    /// Where nothing that is asked for says anything of a world, there is nothing to be seen in it.
+    fn if_asked(self, properties: PropertySet) -> Limits {
+        if properties.and(self.wanted).is_empty() { Limits { states: 1, ..self } } else { self }
+    }
+
     fn options(&self) -> Options {
         Options {
             states: self.states,
@@ -184,25 +188,36 @@ pub fn check_rules(rules: &Rules, limits: Limits, progress: impl FnMut(Progress)
 
 fn check_world(rules: &Rules, described: &Description, limits: Limits, mut progress: impl FnMut(Progress)) -> Report {
     let begun = Instant::now();
+    let left = |limits: Limits| Limits { time: limits.time.saturating_sub(begun.elapsed()), ..limits };
     let operations_explored = rules.description.caller.operations;
     let (bounds, any) = with_any_number(&rules.description);
-    if limits.reductions.any_number && !any.is_empty() {
-        let generous = Rules { bounds, ..rules.clone() };
-        // Violations need the bounds as they are, so the first is enough. And the exploration that follows then must have
-        // time and states left.
-        let (states, time) = (limits.states / 2, limits.time / 2);
-        let options = Options { stop_when_any: true, states, time, ..limits.options() };
-        let found = explore(&generous, &options, &mut progress);
-        let report = report(&generous, &found, described.clone(), limits);
-        if found.exhaustive && !rules.has_overflowed() && report.all_hold() {
-            return Report { operations_explored, any_number_of: any, ..report };
+    let generous = Rules { bounds, ..rules.clone() };
+    let limits = limits.if_asked(rules.properties());
+    let mut promising = limits.reductions.any_number && !any.is_empty();
+    // Neither of the two ways may keep the other waiting: first both are tried for a while.
+    let mut states = if promising { FIRST_TRY.min(limits.states) } else { limits.states };
+    let mut report = loop {
+        if promising {
+            let tried = Limits { states, time: left(limits).time / 2, ..limits };
+            // Violations need the bounds as they are, so the first is enough.
+            let options = Options { stop_when_any: true, ..tried.options() };
+            let found = explore(&generous, &options, &mut progress);
+            let report = report(&generous, &found, described.clone(), limits);
+            if found.exhaustive && !generous.take_overflow() && report.all_hold() {
+                return Report { operations_explored, any_number_of: any, elapsed: begun.elapsed(), ..report };
+            }
+            // Only one that was cut short may still turn out well.
+            promising = found.violations.is_empty() && !found.exhaustive;
         }
-    }
-    rules.overflowed.store(false, Ordering::Relaxed);
-    let left = Limits { time: limits.time.saturating_sub(begun.elapsed()), ..limits };
-    let found = explore(rules, &left.options(), &mut progress);
-    let mut report = report(rules, &found, described.clone(), limits);
-    if rules.has_overflowed() {
+        rules.take_overflow();
+        let found = explore(rules, &Limits { states, ..left(limits) }.options(), &mut progress);
+        let more_to_see = !found.exhaustive && found.transitions >= states && states < limits.states;
+        if !more_to_see {
+            break report(rules, &found, described.clone(), limits);
+        }
+        states = limits.states;
+    };
+    if rules.take_overflow() {
         report.exhaustive = false;
         for (_, verdict) in &mut report.verdicts {
             if *verdict == Verdict::Holds {
@@ -212,6 +227,9 @@ fn check_world(rules: &Rules, described: &Description, limits: Limits, mut progr
     }
     Report { operations_explored, elapsed: begun.elapsed(), ..report }
 }
+
+/// How many moves are made before the other way of exploring is tried.
+const FIRST_TRY: usize = 2_000_000;
 
 /// The bounds, with any number of each fault that needs something else to happen: an attempt, a call, a unit of time, of
 /// which there are only so many. Worlds stay finite without a bound on those.
@@ -238,7 +256,7 @@ fn decide<S: Readable>(
     limits: Limits,
     progress: &mut dyn FnMut(Progress),
 ) -> Report {
-    let found = explore(system, &limits.options(), progress);
+    let found = explore(system, &limits.if_asked(system.properties()).options(), progress);
     report(system, &found, description, limits)
 }
 

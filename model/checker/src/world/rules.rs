@@ -79,9 +79,9 @@ impl Rules {
         Rules { prunes: Rules::never_goes_back(&self.description), ..self }
     }
 
-    /// Whether something had no room, so that something was left out.
-    pub(crate) fn has_overflowed(&self) -> bool {
-        self.overflowed.load(std::sync::atomic::Ordering::Relaxed) || self.guard.is_full()
+    /// Whether something had no room since it was asked last, so that something was left out.
+    pub(crate) fn take_overflow(&self) -> bool {
+        self.overflowed.swap(false, std::sync::atomic::Ordering::Relaxed) || self.guard.is_full()
     }
 
     /// How many callers there are.
