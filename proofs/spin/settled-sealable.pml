@@ -191,9 +191,13 @@ inline remove(slot) {
  * since the operation has ended or has gone on to a later attempt. */
 #define PAST(m) (record[KEY(m)] >= SETTLED || attempt[KEY(m)] > ATTEMPT(m))
 #define CANNOT_APPLY(m) (remembered[KEY(m)] != 0 || ATTEMPT(m) <= sealed[KEY(m)])
+#ifdef KEEPS_ALL
+#define FUTILE(m) false                /* nothing is dropped: the same verdicts, more states */
+#else
 #define FUTILE(m) (KIND(m) == REQUEST -> CANNOT_APPLY(m) && (WHO(m) == DEAD || PAST(m)) : \
 	(KIND(m) == SEAL_ATTEMPTS -> CANNOT_APPLY(m) && PAST(m) : \
 	(KIND(m) == SEAL_OPERATION -> (remembered[KEY(m)] != 0 || sealed[KEY(m)] == ALL) && PAST(m) : PAST(m))))
+#endif
 inline forget() {
 	j = 0; i = 0;
 	do

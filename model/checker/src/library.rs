@@ -100,9 +100,12 @@ pub fn text(name: &str) -> Option<&'static str> {
 pub fn load(name: &str) -> Result<Description, LoadError> {
     match text(name) {
         Some(text) => parse(name, text),
-        None => Err(LoadError::NoSuchProtocol {
-            name: name.to_owned(),
-            shipped: SHIPPED.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(", "),
-        }),
+        None => {
+            let distance = |shipped: &str| strsim::damerau_levenshtein(shipped, name);
+            let nearest = SHIPPED.iter().map(|(shipped, _)| *shipped).min_by_key(|shipped| distance(shipped));
+            let near = nearest.filter(|shipped| distance(shipped) <= 3);
+            let near = near.map_or(String::new(), |shipped| format!(" (did you mean “{shipped}”?)"));
+            Err(LoadError::NoSuchProtocol { name: name.to_owned(), near })
+        }
     }
 }

@@ -35,12 +35,14 @@ pub enum LoadError {
         error: Unbuildable,
     },
     /// There is no protocol of this name.
-    #[error("no protocol is called “{name}”, and no file is. Shipped are: {shipped}. A file's name ends in .toml")]
+    #[error(
+        "no shipped protocol is called “{name}”{near}: `settled protocols` lists them; a description of your own is a file whose name ends in .toml"
+    )]
     NoSuchProtocol {
         /// The name.
         name: String,
-        /// The names that there are.
-        shipped: String,
+        /// A question after the name that was meant, if one is near.
+        near: String,
     },
 }
 
@@ -78,6 +80,9 @@ fn line_of(text: &str, field: &str) -> usize {
     let mut inside = table.is_empty();
     for (number, line) in (1..).zip(text.lines()) {
         let line = line.trim();
+        if line == format!("[{field}]") {
+            return number;
+        }
         if line.starts_with('[') {
             inside = line.trim_matches(['[', ']']).trim() == table;
         }

@@ -17,7 +17,9 @@ pub struct Unbuildable {
 
 impl From<settled_devices_model::Unbuildable> for Unbuildable {
     fn from(error: settled_devices_model::Unbuildable) -> Self {
-        Unbuildable { field: error.field.to_string(), reason: error.reason }
+        let is_fault = Fault::ALL.iter().any(|fault| fault.name() == error.field);
+        let table = if is_fault { "faults" } else { "devices" };
+        Unbuildable { field: format!("{table}.{}", error.field), reason: error.reason }
     }
 }
 
@@ -37,6 +39,7 @@ impl Description {
         }
         self.validate_ranges()?;
         if let Some(devices) = &self.devices {
+            self.validate_alone()?;
             return settled_devices_model::DeviceWorld::new(&self.name, devices, self.faults)
                 .map(|_| ())
                 .map_err(Unbuildable::from);
@@ -49,6 +52,9 @@ impl Description {
                 "tool.kind",
                 "a transactional tool commits with the guard's record, so it needs `guard.processes` of 1 or more",
             );
+        }
+        if self.is_direct() && self.budget.memory > 0 {
+            return refuse("budget.memory", "without a guard there are no records: `guard.processes` is 0");
         }
         if self.tool.declared.is_some_and(|declared| declared != self.tool.kind)
             && (self.tool.kind == Kind::Transactional || self.tool.declared == Some(Kind::Transactional))
@@ -73,6 +79,24 @@ impl Description {
             }
         }
         Ok(())
+    }
+
+    /// Devices come instead of callers, guard and tool: what is said of those would do nothing.
+    fn validate_alone(&self) -> Result<(), Unbuildable> {
+        let tables = [
+            ("caller", self.caller == CallerRules::default()),
+            ("guard", self.guard == GuardRules::default()),
+            ("ledger", self.ledger == LedgerRules::default()),
+            ("tool", self.tool == ToolRules::default()),
+            ("budget", self.budget == BudgetRules::default()),
+        ];
+        match tables.iter().find(|(_, is_default)| !is_default) {
+            None => Ok(()),
+            Some((table, _)) => Err(Unbuildable {
+                field: (*table).to_owned(),
+                reason: "with `[devices]` there are no callers, guards and tools: leave the table out".to_owned(),
+            }),
+        }
     }
 
     fn validate_ranges(&self) -> Result<(), Unbuildable> {
@@ -127,6 +151,9 @@ impl Description {
         );
         match fault {
             _ if guarded && self.is_direct() => Some("there is no guard (`guard.processes` is 0), so it can't happen"),
+            Fault::Timeout | Fault::Takeover if !self.is_direct() && !self.guard.gives_up => {
+                Some("no guard ever gives up waiting or takes over: `guard.gives-up` is false")
+            }
             Fault::Takeover if self.guard.processes < 2 => {
                 Some("a takeover needs a second guard: `guard.processes` of 2 or 3")
             }

@@ -6,11 +6,12 @@
 
 use std::borrow::Cow;
 
+use serde::{Deserialize, Serialize};
 use stateright::Expectation;
 use stateright::actor::{Actor, ActorModel, ActorModelState, Id, LossyNetwork, Network, Out, model_timeout};
 
 /// What stands between client and tool, and what may go wrong.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Setting {
     /// How often the client sends its call in all, if no answer comes.
     pub calls: u8,

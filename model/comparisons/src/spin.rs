@@ -14,7 +14,7 @@ pub enum Promela {
     /// The protocol `mcp-2025-11-25`. Bounds: `CALLS`, and each fault by its name in capitals, such as `LOST_REPLIES`.
     Mcp,
     /// The protocol `settled-sealable`. Bounds as above, and `GUARDS` and `ATTEMPTS`; with `FAULTS_STOP` faults may end at any
-    /// moment, and `ROUNDS` goes with [`Options::rounds`].
+    /// moment, with `KEEPS_ALL` no message is dropped that can't matter any more, and `ROUNDS` goes with [`Options::rounds`].
     Sealable,
 }
 
@@ -94,6 +94,14 @@ pub struct SpinReport {
     pub search: Duration,
     /// How long it took to translate and to compile it before that.
     pub building: Duration,
+}
+
+impl SpinReport {
+    /// The violated properties by the names that they have everywhere else: a macro's name can't have a hyphen.
+    pub fn property_names(&self) -> Vec<String> {
+        let hyphens = |name: &String| if name == "at most once" { "at-most-once".to_owned() } else { name.clone() };
+        self.violated.iter().map(hyphens).collect()
+    }
 }
 
 /// Why Spin's verdict could not be had.

@@ -53,7 +53,20 @@ impl Row {
             seconds: (its.building + its.search).as_secs_f64(),
             states_per_second: its.states as f64 / its.search.as_secs_f64().max(1e-9),
             bytes_per_state: per_state(its.memory, its.states),
-            verdict: verdict(&its.violated),
+            verdict: verdict(&its.property_names()),
+        }
+    }
+
+    /// Of Spin where it is not installed.
+    pub fn missing(what: &str, engine: &str) -> Row {
+        Row {
+            what: what.to_owned(),
+            engine: engine.to_owned(),
+            unique_states: 0,
+            seconds: 0.0,
+            states_per_second: 0.0,
+            bytes_per_state: None,
+            verdict: "not installed: apt-get install spin gcc".to_owned(),
         }
     }
 }

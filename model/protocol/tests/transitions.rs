@@ -275,9 +275,11 @@ fn nothing_sends_an_opaque_tools_operation_again() {
 fn steps_depend_on_a_records_essence_only() {
     let mut made_equal = 0;
     for (name, tool) in kinds() {
-        for (ends, window, total) in
-            [(Ends::WithWindow, None, Millis::MAX), (Ends::OnDelivery, Some(1_000), 1_000), (Ends::OnFailure, None, 1_000)]
-        {
+        for (ends, window, total) in [
+            (Ends::WithWindow, None, Millis::MAX),
+            (Ends::OnDelivery, Some(1_000), 1_000),
+            (Ends::OnFailure, None, 1_000),
+        ] {
             let policy = Policy {
                 repeat: Repeat { ends, window },
                 retry: Retry { attempts: 2, total, checks: 2, backoff: Backoff { base: 8, cap: 8 } },

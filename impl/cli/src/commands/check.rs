@@ -89,6 +89,15 @@ pub fn run(args: CheckArgs) -> Result<Exit, Failure> {
         let suggestions = if args.suggest { suggest::search(&report, limits, args.suggest_time)? } else { Vec::new() };
         checked.push((report, suggestions));
     }
+    // Nothing is proved by a question that says nothing.
+    if checked.iter().all(|(report, _)| says_nothing(report)) {
+        let names: Vec<_> = args.property.iter().map(|property| property.name()).collect();
+        return Err(Failure::input(format!(
+            "“{}” says nothing of {}: see `settled properties` for what each is said of",
+            names.join("”, “"),
+            if checked.len() == 1 { "this protocol" } else { "any of these protocols" }
+        )));
+    }
     write_files(&args.output, &checked)?;
     print(&args.output, &checked, limits)?;
     Ok(exit(&checked))
@@ -154,14 +163,23 @@ fn details(report: &Report, limits: Limits) -> Result<(), Failure> {
     Ok(())
 }
 
+/// Whether none of the properties that were asked for says anything of it.
+fn says_nothing(report: &Report) -> bool {
+    report.verdicts.iter().all(|(_, verdict)| *verdict == Verdict::NotApplicable)
+}
+
 fn summary(reports: &[Report]) -> String {
     let unfinished = |report: &&Report| report.verdicts.iter().any(|(_, verdict)| *verdict == Verdict::NotFinished);
     let violated = reports.iter().filter(|report| report.violations().next().is_some()).count();
-    let hold = reports.iter().filter(|report| report.all_hold()).count();
+    let idle = reports.iter().filter(|report| says_nothing(report)).count();
+    let hold = reports.iter().filter(|report| report.all_hold()).count() - idle;
     let unfinished = reports.iter().filter(unfinished).count();
     let mut text = format!("\n{hold} hold, {violated} violated");
     if unfinished > 0 {
         text += &format!(", {unfinished} not finished (a limit was reached: see --max-states and --max-time)");
+    }
+    if idle > 0 {
+        text += &format!(", {idle} of which nothing is said by what was asked");
     }
     text + ".\nThe bounds of a protocol: `settled protocols show NAME`."
 }

@@ -1,5 +1,6 @@
 //! One file for each command, and what several of them use.
 
+pub mod bench;
 mod bounds;
 pub mod check;
 pub mod demo;

@@ -6,7 +6,7 @@ use crate::{settled, stderr, stdout};
 fn options_that_cannot_be_used_are_refused() {
     let directory = tempfile::tempdir().unwrap();
     for (arguments, expected) in [
-        (vec!["check", "no-such-protocol"], "Shipped are: naive-retry"),
+        (vec!["check", "no-such-protocol"], "`settled protocols` lists them"),
         (vec!["check", "missing.toml"], "missing.toml"),
         (vec!["check", "settled-opaque", "--all"], "--all"),
         (vec!["check", "settled-opaque", "--operations", "7"], "caller.operations: 7 is out of range: 1 to 3"),
@@ -26,13 +26,13 @@ fn options_that_cannot_be_used_are_refused() {
         (vec!["check", "settled-opaque", "--threads", "0"], "--threads"),
         (vec!["check", "settled-opaque", "--suggest-time", "1s"], "--suggest"),
         (vec!["check", "mcp-2025-11-25", "--html", "no/such/directory.html"], "no/such/directory.html"),
-        (vec!["diff", "settled-opaque", "no-such-protocol"], "Shipped are: naive-retry"),
+        (vec!["diff", "settled-opaque", "no-such-protocol"], "`settled protocols` lists them"),
         (vec!["diff", "settled-opaque"], "<AFTER>"),
-        (vec!["explore", "no-such-protocol"], "Shipped are: naive-retry"),
+        (vec!["explore", "no-such-protocol"], "`settled protocols` lists them"),
         (vec!["explore", "settled-opaque", "--listen", "0.0.0.0:0"], "only a loopback address is served"),
         (vec!["explore", "settled-opaque", "--listen", "here"], "--listen"),
         (vec!["mcp", "--scope", "", "--", "true"], "--scope"),
-        (vec!["protocols", "show", "no-such-protocol"], "Shipped are: naive-retry"),
+        (vec!["protocols", "show", "no-such-protocol"], "`settled protocols` lists them"),
     ] {
         let unusable = settled(directory.path(), &arguments);
         assert_eq!(unusable.status.code(), Some(2), "{arguments:?}: {}", stderr(&unusable));

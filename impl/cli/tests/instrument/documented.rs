@@ -43,7 +43,8 @@ fn the_readme_has_the_verdict_of_every_shipped_protocol() {
 #[test]
 fn the_reference_has_every_field_fault_and_property() {
     let described = parse("all", "name = \"all\"\nabout = \"all\"").unwrap();
-    let Value::Object(tables) = serde_json::to_value(Description { devices: Some(Default::default()), ..described }).unwrap()
+    let Value::Object(tables) =
+        serde_json::to_value(Description { devices: Some(Default::default()), ..described }).unwrap()
     else {
         panic!("a table")
     };

@@ -3,50 +3,19 @@
 
 use crate::explore::edges::Edges;
 use crate::explore::fingerprint::Fingerprints;
-use crate::explore::found::{Found, Place};
+use crate::explore::found::{self, Found};
 use crate::explore::ids::Ids;
 use crate::explore::insert::Part;
 use crate::explore::store::{NONE, Seen};
+use crate::explore::waiting::{Place, Waiting};
 use crate::faults::{Budget, Fault};
 use crate::properties::{PropertyName, PropertySet};
 use crate::system::System;
 
-/// A state as it waits for its turn.
-pub enum Kept<T> {
-    Whole(Box<T>),
-    Packed(Box<[u8]>),
-}
-
-impl<T> Kept<T> {
-    /// A state, in few bytes if the system can write it so.
-    pub fn keep<S: System<State = T>>(system: &S, state: T, bytes: &mut Vec<u8>) -> Self {
-        bytes.clear();
-        if system.pack(&state, bytes) { Kept::Packed(bytes.as_slice().into()) } else { Kept::Whole(Box::new(state)) }
-    }
-
-    /// The state again. `None`: the system can't read what it has written.
-    pub fn state<S: System<State = T>>(&self, system: &S) -> Option<T>
-    where
-        T: Clone,
-    {
-        match self {
-            Kept::Whole(state) => Some(state.as_ref().clone()),
-            Kept::Packed(bytes) => system.unpack(bytes),
-        }
-    }
-
-    /// The memory behind it, with what the allocator adds.
-    pub fn bytes(&self) -> usize {
-        16 + match self {
-            Kept::Whole(_) => size_of::<T>(),
-            Kept::Packed(bytes) => bytes.len(),
-        }
-    }
-}
-
 /// A state of the frontier: it has been seen, and what follows it has not. Its fingerprint and its budget are its node's.
-pub struct Entry<T> {
-    pub kept: Kept<T>,
+pub struct Entry {
+    /// Where it waits.
+    pub place: Place,
     /// Its position in its layer: that of the state it was first reached from, and of the move among that state's.
     pub order: u64,
     /// Its node.
@@ -61,7 +30,8 @@ pub struct Entry<T> {
 
 /// A state that follows one of the frontier, on its way to its shard.
 pub struct Successor<T> {
-    pub state: T,
+    /// `None`: one that is equal, budget and all, is before it on its way to the same shard.
+    pub state: Option<T>,
     pub fingerprint: u64,
     pub budget: Budget,
     pub order: u64,
@@ -85,9 +55,38 @@ pub struct Layer<'a, S: System> {
     pub graph: bool,
 }
 
+/// Successors that a thread has just found: what is found again need not be kept until it is inserted. Where two of them fall to
+/// one place the later is remembered.
+#[derive(Default)]
+pub struct Recent {
+    found: Vec<(u64, Budget, u32)>,
+    round: u32,
+}
+
+impl Recent {
+    const PLACES: usize = 1024;
+
+    /// Forgets all.
+    pub fn begin(&mut self) {
+        self.round = self.round.wrapping_add(1);
+        if self.found.is_empty() || self.round == 0 {
+            self.found = vec![(0, Budget::default(), 0); Self::PLACES];
+            self.round = 1;
+        }
+    }
+
+    /// Whether it has this one; it has from now on. Before the first [`begin`](Recent::begin) it remembers nothing.
+    fn has(&mut self, fingerprint: u64, budget: Budget) -> bool {
+        let this = (fingerprint, budget, self.round);
+        let place = self.found.get_mut(fingerprint as usize % Self::PLACES);
+        place.is_some_and(|place| std::mem::replace(place, this) == this)
+    }
+}
+
 /// What one thread needs to expand states, and what it has found.
 pub struct Worker<S: System> {
     moves: Vec<(S::Move, Option<Fault>)>,
+    pub recent: Recent,
     /// The successors found, by chunk of the frontier and then by shard.
     pub output: Vec<(usize, Buckets<S::State>)>,
     pub edges: Edges,
@@ -105,6 +104,7 @@ impl<S: System> Worker<S> {
     pub fn new() -> Self {
         Worker {
             moves: Vec::new(),
+            recent: Recent::default(),
             output: Vec::new(),
             edges: Edges::default(),
             found: Found::default(),
@@ -119,22 +119,34 @@ impl<S: System> Worker<S> {
         &mut self,
         layer: &Layer<'_, S>,
         parts: &[Part<S::State>],
-        entry: &Entry<S::State>,
+        waiting: &Waiting<S::State>,
+        entry: &Entry,
+        rank: usize,
+        buckets: &mut [Vec<Successor<S::State>>],
+    ) {
+        let look = |state: &S::State| self.expand_state(layer, parts, state, entry, rank, buckets);
+        if waiting.with(layer.system, entry.place, look).is_none() {
+            self.unreadable = true;
+        }
+    }
+
+    fn expand_state(
+        &mut self,
+        layer: &Layer<'_, S>,
+        parts: &[Part<S::State>],
+        state: &S::State,
+        entry: &Entry,
         rank: usize,
         buckets: &mut [Vec<Successor<S::State>>],
     ) {
         let system = layer.system;
-        let Some(state) = entry.kept.state(system) else {
-            self.unreadable = true;
-            return;
-        };
         let (local, shard) = layer.ids.local(entry.node);
         let store = &parts[shard].shard;
         let (its_fingerprint, its_budget) = (store.fingerprint(local), store.budget(local));
         let source = if layer.graph && entry.edges { entry.first } else { NONE };
         let mut rests = true;
         self.moves.clear();
-        system.moves(&state, its_budget, &mut self.moves);
+        system.moves(state, its_budget, &mut self.moves);
         for (index, (what, fault)) in self.moves.iter().enumerate() {
             let budget = match fault {
                 None => its_budget,
@@ -143,11 +155,11 @@ impl<S: System> Worker<S> {
                     None => continue,
                 },
             };
-            let Some(next) = system.apply(&state, *what) else {
+            let Some(next) = system.apply(state, *what) else {
                 continue;
             };
             let (fingerprint, renamed) = layer.fingerprints.of(system, &next);
-            if fingerprint == its_fingerprint && next == state {
+            if fingerprint == its_fingerprint && next == *state {
                 continue;
             }
             self.renamed |= renamed;
@@ -163,7 +175,7 @@ impl<S: System> Worker<S> {
                     }
                 }
                 Seen::No => buckets[shard].push(Successor {
-                    state: next,
+                    state: (!self.recent.has(fingerprint, budget)).then_some(next),
                     fingerprint,
                     budget,
                     order: (rank as u64) << 32 | index as u64,
@@ -175,11 +187,11 @@ impl<S: System> Worker<S> {
         // A state that was seen in an earlier layer has been judged with that.
         if rests && entry.fresh && !layer.open.is_empty() {
             // That a state can't settle is noted for explorations that end early: else the graph gives a shorter run.
-            let stuck = !system.ended(&state);
+            let stuck = !system.ended(state);
             let violated =
-                system.violated_at_rest(&state).with(PropertyName::Settles, stuck).with(PropertyName::CanSettle, stuck);
+                system.violated_at_rest(state).with(PropertyName::Settles, stuck).with(PropertyName::CanSettle, stuck);
             let spent = layer.whole.total().saturating_sub(its_budget.total());
-            self.found.offer(violated.and(layer.open), Place { spent, order: rank as u64, node: entry.node });
+            self.found.offer(violated.and(layer.open), found::Place { spent, order: rank as u64, node: entry.node });
         }
     }
 }

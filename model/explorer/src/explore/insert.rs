@@ -2,36 +2,37 @@
 //! would have found them. So nothing depends on the number of threads.
 
 use crate::explore::edges::Edges;
-use crate::explore::expand::{Entry, Kept, Layer, Successor};
-use crate::explore::found::{Found, Place};
+use crate::explore::expand::{Entry, Layer, Successor};
+use crate::explore::found::{self, Found};
 use crate::explore::store::{Inserted, NONE, Shard};
+use crate::explore::waiting::Waiting;
 use crate::properties::PropertySet;
 use crate::system::System;
 
 /// A shard, and its part of the next layer.
 pub struct Part<T> {
     pub shard: Shard,
-    pub next: Vec<Entry<T>>,
+    pub next: Vec<Entry>,
+    /// Its states.
+    pub waiting: Waiting<T>,
     pub edges: Edges,
     /// The first nodes of the states of the next layer that violate something.
     violating: Vec<(u32, PropertySet)>,
     /// Whether it has no more ids.
     pub full: bool,
-    /// The memory behind the states of the next layer.
-    pub kept_bytes: usize,
     scratch: Vec<u8>,
 }
 
-impl<T> Part<T> {
+impl<T: Clone> Part<T> {
     /// An empty one.
     pub fn new(shard: Shard) -> Self {
         Part {
             shard,
             next: Vec::new(),
+            waiting: Waiting::new(),
             edges: Edges::default(),
             violating: Vec::new(),
             full: false,
-            kept_bytes: 0,
             scratch: Vec::new(),
         }
     }
@@ -47,11 +48,15 @@ impl<T> Part<T> {
             Inserted::Covered(first) => (NONE, first),
             Inserted::Added(node, first) => (node, first),
             Inserted::New(node) => {
-                if layer.graph && layer.system.ended(&state) {
+                let Some(state) = &state else {
+                    self.full = true;
+                    return;
+                };
+                if layer.graph && layer.system.ended(state) {
                     self.shard.set_ended(node);
                 }
                 if !layer.open.is_empty() {
-                    let violated = layer.system.violated(&state).and(layer.open);
+                    let violated = layer.system.violated(state).and(layer.open);
                     if !violated.is_empty() {
                         self.violating.push((node, violated));
                     }
@@ -62,11 +67,11 @@ impl<T> Part<T> {
         if source != NONE {
             self.edges.add(source, layer.ids.global(first, index), self.shard.has_ended(first));
         }
-        if node != NONE {
-            let kept = Kept::keep(layer.system, state, &mut self.scratch);
-            self.kept_bytes += kept.bytes();
+        // (What is on its way without its state is always covered.)
+        if let Some(state) = state.filter(|_| node != NONE) {
+            let place = self.waiting.add(layer.system, state, &mut self.scratch);
             self.next.push(Entry {
-                kept,
+                place,
                 order,
                 node: layer.ids.global(node, index),
                 first: layer.ids.global(first, index),
@@ -83,7 +88,7 @@ impl<T> Part<T> {
             for node in self.shard.of_state(first).filter(|node| *node >= start && !self.shard.is_dead(*node)) {
                 let spent = layer.whole.total().saturating_sub(self.shard.budget(node).total());
                 let order = self.next[(node - start) as usize].order;
-                found.offer(violated, Place { spent, order, node: layer.ids.global(node, index) });
+                found.offer(violated, found::Place { spent, order, node: layer.ids.global(node, index) });
             }
         }
     }
@@ -92,8 +97,8 @@ impl<T> Part<T> {
     pub fn bytes(&self) -> usize {
         self.shard.bytes()
             + self.edges.bytes()
-            + self.next.capacity() * size_of::<Entry<T>>()
-            + self.kept_bytes
+            + self.next.capacity() * size_of::<Entry>()
+            + self.waiting.bytes()
             + self.violating.capacity() * size_of::<(u32, PropertySet)>()
     }
 }

@@ -38,6 +38,7 @@ mod judge;
 mod run;
 mod search;
 mod store;
+mod waiting;
 
 use std::time::{Duration, Instant};
 

@@ -9,12 +9,23 @@ use crate::explore::found::Found;
 use crate::explore::ids::Ids;
 use crate::explore::insert::Part;
 use crate::explore::store::{NONE, Shard};
+use crate::explore::waiting::Waiting;
 use crate::explore::{Options, Progress, Run};
 use crate::properties::{PropertyName, PropertySet};
 use crate::system::System;
 
-/// How many states of the frontier are expanded before their successors are inserted: it bounds the memory of those.
-const BATCH: usize = 2048;
+/// How many states of the frontier are expanded before their successors are inserted: it bounds the memory of those, which are
+/// a handful each, to a few MiB.
+const fn batch_size<T>() -> usize {
+    let states = (1 << 18) / size_of::<Successor<T>>();
+    if states < WORTH_THREADS {
+        WORTH_THREADS
+    } else if states > 2048 {
+        2048
+    } else {
+        states
+    }
+}
 /// How many of them a thread takes at a time.
 const CHUNK: usize = 64;
 /// Below this, starting threads takes longer than the work.
@@ -39,9 +50,9 @@ pub struct Search<'a, S: System> {
     pub exhaustive: bool,
     pub depth: usize,
     pub peak_bytes: usize,
-    frontier: Vec<Vec<Entry<S::State>>>,
-    /// The memory behind its states.
-    frontier_bytes: usize,
+    frontier: Vec<Vec<Entry>>,
+    /// Its states.
+    waiting: Vec<Waiting<S::State>>,
     emptied: Vec<Vec<Successor<S::State>>>,
 }
 
@@ -66,7 +77,7 @@ impl<'a, S: System> Search<'a, S> {
             depth: 0,
             peak_bytes: 0,
             frontier: (0..threads).map(|_| Vec::new()).collect(),
-            frontier_bytes: 0,
+            waiting: (0..threads).map(|_| Waiting::new()).collect(),
             emptied: Vec::new(),
         }
     }
@@ -78,14 +89,13 @@ impl<'a, S: System> Search<'a, S> {
             if self.options.stop_when_found && !self.active.is_empty() && self.open.is_empty() {
                 return;
             }
-            self.frontier_bytes = 0;
             if self.options.stop_when_any && self.open != self.active {
                 return;
             }
-            for (part, frontier) in self.parts.iter_mut().zip(&mut self.frontier) {
-                frontier.clear();
-                std::mem::swap(frontier, &mut part.next);
-                self.frontier_bytes += std::mem::take(&mut part.kept_bytes);
+            for (shard, part) in self.parts.iter_mut().enumerate() {
+                self.frontier[shard].clear();
+                std::mem::swap(&mut self.frontier[shard], &mut part.next);
+                self.waiting[shard] = std::mem::replace(&mut part.waiting, Waiting::new());
             }
             let ranks = self.ranks();
             if ranks.is_empty() {
@@ -97,8 +107,9 @@ impl<'a, S: System> Search<'a, S> {
             }
             let graph = self.needs_graph();
             let mut whole = true;
-            for (number, batch) in ranks.chunks(BATCH).enumerate() {
-                whole = self.batch(batch, number * BATCH, graph);
+            let size = batch_size::<S::State>();
+            for (number, batch) in ranks.chunks(size).enumerate() {
+                whole = self.batch(batch, number * size, graph);
                 let unique_states = self.unique_states();
                 self.peak_bytes = self.peak_bytes.max(self.bytes() + ranks.capacity() * size_of::<u32>());
                 progress(Progress {
@@ -129,7 +140,7 @@ impl<'a, S: System> Search<'a, S> {
         let (fingerprint, renamed) = self.fingerprints.of(self.system, &state);
         self.workers[0].renamed |= renamed;
         let budget = self.system.bounds();
-        let root = Successor { state, fingerprint, budget, order: 0, parent: NONE, source: NONE };
+        let root = Successor { state: Some(state), fingerprint, budget, order: 0, parent: NONE, source: NONE };
         let shard = self.ids.shard_of(fingerprint);
         let graph = self.needs_graph();
         let layer = layer(self.system, &self.fingerprints, self.ids, self.open, graph);
@@ -165,12 +176,45 @@ impl<'a, S: System> Search<'a, S> {
     /// Expands some states of the frontier and inserts what follows. False if a limit was reached.
     fn batch(&mut self, batch: &[u32], rank: usize, graph: bool) -> bool {
         let out_of_time = AtomicBool::new(false);
+        if self.parts.len() > 1 && batch.len() >= WORTH_THREADS {
+            self.batch_together(batch, rank, graph, &out_of_time);
+        } else {
+            self.batch_alone(batch, rank, graph, &out_of_time);
+        }
+        !out_of_time.into_inner()
+            && self.transitions() < self.options.states
+            && self.parts.iter().all(|part| !part.full)
+            && self.workers.iter().all(|worker| !worker.unreadable)
+    }
+
+    /// By one thread: what follows a state is inserted before the next is expanded, so that it is at hand.
+    fn batch_alone(&mut self, batch: &[u32], rank: usize, graph: bool, out_of_time: &AtomicBool) {
+        let layer = layer(self.system, &self.fingerprints, self.ids, self.open, graph);
+        let mut buckets: Vec<_> = self.parts.iter().map(|_| self.emptied.pop().unwrap_or_default()).collect();
+        for (index, id) in batch.iter().enumerate() {
+            if index % CHUNK == 0 && self.deadline.is_some_and(|deadline| Instant::now() >= deadline) {
+                out_of_time.store(true, Ordering::Relaxed);
+                break;
+            }
+            let (local, shard) = self.ids.local(*id);
+            let (entry, waiting) = (&self.frontier[shard][local as usize], &self.waiting[shard]);
+            self.workers[0].expand(&layer, &self.parts, waiting, entry, rank + index, &mut buckets);
+            for (shard, (part, bucket)) in self.parts.iter_mut().zip(&mut buckets).enumerate() {
+                for successor in bucket.drain(..) {
+                    part.insert(&layer, shard, successor);
+                }
+            }
+        }
+        self.emptied.extend(buckets);
+    }
+
+    /// By all threads.
+    fn batch_together(&mut self, batch: &[u32], rank: usize, graph: bool, out_of_time: &AtomicBool) {
         let next_chunk = AtomicUsize::new(0);
         let layer = layer(self.system, &self.fingerprints, self.ids, self.open, graph);
         let shards = self.parts.len();
-        let parallel = shards > 1 && batch.len() >= WORTH_THREADS;
-
-        let (parts, frontier, ids, deadline) = (&self.parts, &self.frontier, self.ids, self.deadline);
+        let (parts, frontier, waiting, ids, deadline) =
+            (&self.parts, &self.frontier, &self.waiting, self.ids, self.deadline);
         let mut spare = std::mem::take(&mut self.emptied);
         let share = spare.len() / shards;
         let expand = |worker: &mut Worker<S>, mut spare: Vec<Vec<Successor<S::State>>>| {
@@ -186,36 +230,33 @@ impl<'a, S: System> Search<'a, S> {
                     return spare;
                 }
                 let mut buckets: Vec<_> = (0..shards).map(|_| spare.pop().unwrap_or_default()).collect();
+                worker.recent.begin();
                 for (index, id) in taken.iter().enumerate() {
                     let (local, shard) = ids.local(*id);
                     let entry = &frontier[shard][local as usize];
-                    worker.expand(&layer, parts, entry, rank + chunk * CHUNK + index, &mut buckets);
+                    worker.expand(&layer, parts, &waiting[shard], entry, rank + chunk * CHUNK + index, &mut buckets);
                 }
                 worker.output.push((chunk, buckets));
             }
         };
-        if parallel {
-            let Some((mine, others)) = self.workers.split_first_mut() else {
-                return false;
-            };
-            spare = std::thread::scope(|scope| {
-                let handles: Vec<_> = others
-                    .iter_mut()
-                    .map(|worker| {
-                        let spare = spare.split_off(spare.len() - share);
-                        let expand = &expand;
-                        scope.spawn(move || expand(worker, spare))
-                    })
-                    .collect();
-                let mut left = expand(mine, spare);
-                for handle in handles {
-                    left.extend(handle.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
-                }
-                left
-            });
-        } else {
-            spare = expand(&mut self.workers[0], spare);
-        }
+        let Some((mine, others)) = self.workers.split_first_mut() else {
+            return;
+        };
+        let mut spare = std::thread::scope(|scope| {
+            let handles: Vec<_> = others
+                .iter_mut()
+                .map(|worker| {
+                    let spare = spare.split_off(spare.len() - share);
+                    let expand = &expand;
+                    scope.spawn(move || expand(worker, spare))
+                })
+                .collect();
+            let mut left = expand(mine, spare);
+            for handle in handles {
+                left.extend(handle.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
+            }
+            left
+        });
 
         let mut output: Vec<_> = self.workers.iter_mut().flat_map(|worker| worker.output.drain(..)).collect();
         output.sort_unstable_by_key(|(chunk, _)| *chunk);
@@ -234,28 +275,18 @@ impl<'a, S: System> Search<'a, S> {
             }
         };
         let mut work = self.parts.iter_mut().zip(&mut buckets).enumerate();
-        if parallel {
-            std::thread::scope(|scope| {
-                let mine = work.next();
-                for (shard, (part, buckets)) in work {
-                    let insert = &insert;
-                    scope.spawn(move || insert(part, shard, buckets));
-                }
-                if let Some((shard, (part, buckets))) = mine {
-                    insert(part, shard, buckets);
-                }
-            });
-        } else {
+        std::thread::scope(|scope| {
+            let mine = work.next();
             for (shard, (part, buckets)) in work {
+                let insert = &insert;
+                scope.spawn(move || insert(part, shard, buckets));
+            }
+            if let Some((shard, (part, buckets))) = mine {
                 insert(part, shard, buckets);
             }
-        }
+        });
         spare.extend(buckets.into_iter().flatten());
         self.emptied = spare;
-        !out_of_time.into_inner()
-            && self.transitions() < self.options.states
-            && self.parts.iter().all(|part| !part.full)
-            && self.workers.iter().all(|worker| !worker.unreadable)
     }
 
     /// Takes over the violations found: first those of this layer (in states at rest), then those of the next.
@@ -309,9 +340,11 @@ impl<'a, S: System> Search<'a, S> {
     /// Nothing will be explored any more, only looked at.
     pub fn finish(&mut self) {
         self.frontier = Vec::new();
+        self.waiting = Vec::new();
         self.emptied = Vec::new();
         for part in &mut self.parts {
             part.next = Vec::new();
+            part.waiting = Waiting::new();
             part.shard.drop_table();
         }
     }
@@ -320,8 +353,8 @@ impl<'a, S: System> Search<'a, S> {
     pub fn bytes(&self) -> usize {
         self.parts.iter().map(Part::bytes).sum::<usize>()
             + self.workers.iter().map(|worker| worker.edges.bytes()).sum::<usize>()
-            + self.frontier.iter().map(Vec::capacity).sum::<usize>() * size_of::<Entry<S::State>>()
-            + self.frontier_bytes
+            + self.frontier.iter().map(Vec::capacity).sum::<usize>() * size_of::<Entry>()
+            + self.waiting.iter().map(Waiting::bytes).sum::<usize>()
             + self.emptied.iter().map(Vec::capacity).sum::<usize>() * size_of::<Successor<S::State>>()
     }
 }
