@@ -223,25 +223,21 @@ impl System for TwoPhaseCommit {
     }
 
     fn symmetric(&self, state: &State, each: &mut dyn FnMut(&State)) {
-        // A manager is what is known of it. All orders of those, each once, however many are equal.
-        let known = state.managers.iter().zip(&state.heard_prepared).enumerate();
-        let mut managers: Vec<(ManagerState, bool, bool)> =
-            known.map(|(at, (its, heard))| (*its, *heard, state.messages.contains(&Message::Prepared(at)))).collect();
+        // All orders of what is known of the managers, each once, however many are equal.
+        let mut managers = known(state);
         managers.sort_unstable();
-        let to_all = |message: &&Message| !matches!(message, Message::Prepared(_));
-        let to_all: Vec<Message> = state.messages.iter().filter(to_all).copied().collect();
         loop {
-            let prepared = managers.iter().enumerate().filter(|(_, (_, _, sent))| *sent);
-            each(&State {
-                managers: managers.iter().map(|(its, _, _)| *its).collect(),
-                transaction: state.transaction,
-                heard_prepared: managers.iter().map(|(_, heard, _)| *heard).collect(),
-                messages: prepared.map(|(at, _)| Message::Prepared(at)).chain(to_all.iter().copied()).collect(),
-            });
+            each(&in_order(state, &managers));
             if !next_order(&mut managers) {
                 return;
             }
         }
+    }
+
+    fn canonical(&self, state: &State) -> Option<State> {
+        let mut managers = known(state);
+        managers.sort_unstable();
+        Some(in_order(state, &managers))
     }
 
     fn properties(&self) -> PropertySet {
@@ -259,6 +255,26 @@ impl System for TwoPhaseCommit {
     fn ended(&self, state: &State) -> bool {
         let over = |its: &ManagerState| matches!(its, ManagerState::Committed | ManagerState::Aborted);
         state.managers.iter().all(over)
+    }
+}
+
+/// What is known of a manager: its state, whether it was heard to be prepared, and whether it has said so. A manager is that.
+type Known = (ManagerState, bool, bool);
+
+fn known(state: &State) -> Vec<Known> {
+    let known = state.managers.iter().zip(&state.heard_prepared).enumerate();
+    known.map(|(at, (its, heard))| (*its, *heard, state.messages.contains(&Message::Prepared(at)))).collect()
+}
+
+/// The same state with its managers in this order.
+fn in_order(state: &State, managers: &[Known]) -> State {
+    let to_all = state.messages.iter().filter(|message| !matches!(message, Message::Prepared(_))).copied();
+    let prepared = managers.iter().enumerate().filter(|(_, (_, _, sent))| *sent);
+    State {
+        managers: managers.iter().map(|(its, _, _)| *its).collect(),
+        transaction: state.transaction,
+        heard_prepared: managers.iter().map(|(_, heard, _)| *heard).collect(),
+        messages: prepared.map(|(at, _)| Message::Prepared(at)).chain(to_all).collect(),
     }
 }
 

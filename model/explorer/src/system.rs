@@ -34,6 +34,12 @@ pub trait System: Sync {
     /// itself need not be among them).
     fn symmetric(&self, state: &Self::State, each: &mut dyn FnMut(&Self::State));
 
+    /// The one state that stands for all that are [alike](System::symmetric), if it can be found without looking at each of
+    /// them. It must be the same for all of those.
+    fn canonical(&self, _state: &Self::State) -> Option<Self::State> {
+        None
+    }
+
     /// The properties that say anything about this world.
     fn properties(&self) -> PropertySet;
 

@@ -1,7 +1,7 @@
 //! `settled protocols`, `settled properties`, `settled faults`.
 
 use serde_json::Value;
-use settled_model::{Fault, Limits, PropertyName, PropertySet, Verdict, check, library};
+use settled_model::{Fault, Limits, PropertyName, check, library};
 
 use crate::{settled, stdout};
 

@@ -25,10 +25,13 @@ impl Fingerprints {
     /// A state's fingerprint, and whether any state that is alike has a hash of its own.
     #[inline]
     pub fn of<S: System>(&self, system: &S, state: &S::State) -> (u64, bool) {
-        let own = self.hasher.hash_one(state);
         if !self.symmetry {
-            return (own, false);
+            return (self.hasher.hash_one(state), false);
         }
+        if let Some(canonical) = system.canonical(state) {
+            return (self.hasher.hash_one(&canonical), canonical != *state);
+        }
+        let own = self.hasher.hash_one(state);
         let mut smallest = own;
         let mut renamed = false;
         system.symmetric(state, &mut |alike| {
