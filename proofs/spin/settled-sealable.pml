@@ -342,7 +342,7 @@ inline carry_on() {
 	fi
 }
 
-/* A guard takes up the caller's call, or looks again whether there is an answer for who waits. */
+/* A guard takes up the caller's call, or looks again whether there is an answer for who waits; not while it is about to give one. */
 inline take() {
 	k = mint;
 	arrived[g] = arrived[g] && waits[g];
@@ -464,7 +464,8 @@ inline check() {
 #define CALL(G, when, spent) \
 	:: d_step { (when) -> spent; calls++; phase = WAITING(G); arrived[G] = 1 }
 #define OF_GUARD(G) \
-	:: d_step { (arrived[G] && !waits[G]) || (waits[G] && record[mint] >= SETTLED) -> g = G; take() } \
+	:: d_step { TODO(G, mint) < ANSWER_FAILED(0) && ((arrived[G] && !waits[G]) || (waits[G] && record[mint] >= SETTLED)) -> \
+		g = G; take() } \
 	:: d_step { guard_crashes > 0 && (arrived[G] || waits[G] || HOLDS(G, 0) || HOLDS_MORE(G)) -> g = G; crash() } \
 	CALL(G, phase == IDLE, skip) \
 	CALL(G, phase > IDLE && phase < TOLD_FAILED && calls < CALLS && !SERVED, skip) \

@@ -237,6 +237,8 @@ fn with_any_number(description: &Description) -> (Budget, Vec<Fault>) {
     let ledger = &description.ledger;
     let begins_anew = |fault| match fault {
         Fault::Duplicate | Fault::KeyExpiry | Fault::LedgerFailover => true,
+        // How far a clock can be off is bounded by these alone.
+        Fault::ClockSkew | Fault::ClockJump => true,
         Fault::TornWrite => ledger.torn == Torn::Erases,
         Fault::UnsyncedLoss | Fault::SyncError => *ledger != Default::default(),
         Fault::GuardCrash => description.guard.intent == Intent::AfterEffect,

@@ -251,7 +251,7 @@ pub enum RepeatRule {
 pub enum Resources {
     /// They run at the same time.
     Ignored,
-    /// One begins when no other is under way or unknown.
+    /// One begins when no other is under way or unknown. To look and to begin is one step, as under a lock of the resource.
     OneAtATime,
 }
 

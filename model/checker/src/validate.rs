@@ -53,6 +53,12 @@ impl Description {
                 "a transactional tool commits with the guard's record, so it needs `guard.processes` of 1 or more",
             );
         }
+        if self.tool.kind == Kind::Transactional && self.ledger.acknowledged != Acknowledged::Durable {
+            return refuse(
+                "ledger.acknowledged",
+                "a transactional tool's effect commits with the record, so they are lost together: `durable` is needed",
+            );
+        }
         if self.is_direct() && self.budget.memory > 0 {
             return refuse("budget.memory", "without a guard there are no records: `guard.processes` is 0");
         }
@@ -154,6 +160,9 @@ impl Description {
             Fault::Timeout | Fault::Takeover if !self.is_direct() && !self.guard.gives_up => {
                 Some("no guard ever gives up waiting or takes over: `guard.gives-up` is false")
             }
+            Fault::Rerun | Fault::ConcurrentCall if self.caller.calls < 2 => {
+                Some("a call is made again: that needs `caller.calls` of 2 or more")
+            }
             Fault::Takeover if self.guard.processes < 2 => {
                 Some("a takeover needs a second guard: `guard.processes` of 2 or 3")
             }
@@ -169,9 +178,9 @@ impl Description {
             Fault::KeyReuse if self.caller.key == KeySource::Arguments => {
                 Some("keys made of the arguments are never reused with other arguments")
             }
-            Fault::Delay | Fault::Pause | Fault::ClockSkew | Fault::ClockJump if !self.uses_time() => Some(
-                "nothing in this protocol depends on time: that needs an observable tool, or one of `caller.horizon`, \
-                 `guard.window`, `tool.remembers`",
+            Fault::Delay | Fault::Pause | Fault::ClockSkew | Fault::ClockJump if !self.time_passes() => Some(
+                "nothing in this protocol depends on time: that needs an observable tool, `guard.window` or \
+                 `tool.remembers` (for a lease that runs out, see `takeovers`)",
             ),
             Fault::KeyExpiry if self.ledger.keeps == Keeps::Forever && self.tool.keeps == Keeps::Forever => {
                 Some("neither store forgets: that needs `ledger.keeps` or `tool.keeps` to be `\"shortly\"`")
@@ -226,6 +235,20 @@ impl Description {
             && self.faults.key_reuses == 0
             && self.budget.fleet == 0
             && self.devices.is_none()
+            && !self.operations_can_be_hit_together()
+    }
+
+    /// Whether a fault that happens to one operation kills a process that is at work for another.
+    fn operations_can_be_hit_together(&self) -> bool {
+        let faults = &self.faults;
+        faults.torn_writes > 0
+            || faults.sync_errors > 0
+            || self.tool.lasting && (faults.tool_crashes_before > 0 || faults.tool_crashes_after > 0)
+    }
+
+    /// Whether time ever passes: only where a record, or what the tool remembers, waits for it.
+    pub(crate) fn time_passes(&self) -> bool {
+        self.declared() == Kind::Observable || self.guard.window > 0 || self.tool.remembers > 0
     }
 
     /// The core's policy for this protocol's guard.

@@ -220,7 +220,7 @@ fn sound(mut description: Description) -> Description {
     // Budgets: what the attempts need, at most.
     budget.operation = if budget.operation > 0 { 16 } else { 0 };
     budget.fleet = 0;
-    budget.memory *= u8::from(guard.window > 0);
+    budget.memory = if guard.window > 0 && budget.memory > 0 { budget.memory.max(guard.window) } else { 0 };
     if description.keys() > 6 || description.validate().is_err() {
         description.caller.new_key_after_failure = false;
     }

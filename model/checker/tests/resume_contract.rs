@@ -48,7 +48,7 @@ fn effect_exactly_once() {
     for kind in ["opaque", "observable", "sealable", "deduplicates", "transactional"] {
         assert_holds(&format!("{outcome_lost}; tool.kind = '{kind}'"));
     }
-    let stays_open = found(&format!("{outcome_lost}; guard.gives-up = false"));
+    let stays_open = found("guard.processes = 2; faults.guard-crashes = 1; guard.gives-up = false");
     assert!(violates(&stays_open, Settles) && !violates(&stays_open, AtMostOnce));
 }
 

@@ -20,7 +20,7 @@ impl Tool for DescribedTool {
             Kind::Idempotent if memory.effect > 0 && asked.undisturbed => Served::Repeat(memory.effect),
             Kind::Idempotent => Served::Apply,
             Kind::Deduplicates | Kind::Sealable if memory.effect > 0 => Served::Repeat(memory.effect),
-            Kind::Deduplicates | Kind::Sealable if u32::from(memory.sealed) >= asked.of.attempt.get() => {
+            Kind::Sealable if u32::from(memory.sealed) >= asked.of.attempt.get() => {
                 Served::Refuse(ErrorClass::Unproven)
             }
             Kind::Deduplicates | Kind::Sealable => Served::Apply,

@@ -10,7 +10,7 @@ use crate::description::{Claim, StartRule};
 use crate::machine::{Situation, Stage, Write};
 
 use super::ledger::Turn;
-use super::{Caller, DEAD, Do, Heard, Input, Message, Move, Phase, Rules, Storing, Todo, Why, World};
+use super::{CLOCK, Caller, DEAD, Do, Heard, Input, Message, Move, Phase, Rules, Storing, Todo, Why, World};
 
 impl Rules {
     /// The world after a move; `None` if the move changes nothing.
@@ -29,7 +29,7 @@ impl Rules {
             Move::CrashGuard { guard } => self.crash(&mut world, guard),
             Move::SetClock { guard, ahead, .. } => {
                 let clock = &mut world.guards[usize::from(guard)].clock;
-                *clock = (*clock + if ahead { 1 } else { -1 }).clamp(-2, 2);
+                *clock = (*clock + if ahead { 1 } else { -1 }).clamp(-CLOCK, CLOCK);
             }
             Move::PowerFails => self.power_fails(&mut world),
             Move::FailOver => world.keys.iter_mut().for_each(|key| key.record = key.durable),
@@ -152,6 +152,10 @@ impl Rules {
                     return None;
                 }
                 let state = &mut world.guards[usize::from(guard)];
+                // Who comes while an answer is about to be given waits until it was.
+                if state.todos().any(|todo| todo.key == key && matches!(todo.what, Do::Answer(..))) {
+                    return None;
+                }
                 if state.waiting & 1 << call != 0 {
                     return self.look_again(world, guard, key, call, storing);
                 }
@@ -204,7 +208,7 @@ impl Rules {
         match world.keys[usize::from(key)].record {
             // What it has waited for is gone: nobody can tell it any more how that ended.
             None if !busy => {
-                self.tell_waiting(world, guard, key, call, Heard::Unknown);
+                self.tell_waiting(world, guard, key, 1, call, Heard::Unknown);
             }
             None => return None,
             Some(record) => {
@@ -226,7 +230,8 @@ impl Rules {
         };
         let sender_done = owner == Some(DEAD) || owner == Some(World::owner(guard));
         let call = self.call_of_record(world, key);
-        let undisturbed = world.effects.last().is_none_or(|last| *last == call)
+        let of_resource = |made_for: &&u8| self.share_resource(call, **made_for);
+        let undisturbed = world.effects.iter().rev().find(of_resource).is_none_or(|last| *last == call)
             && !(0..self.callers()).any(|other| {
                 other != call && self.share_resource(call, other) && world.callers[usize::from(other)].calls > 0
             });
@@ -266,13 +271,13 @@ impl Rules {
         }
         let key = todo.key;
         match todo.what {
-            Do::Send(_) | Do::Answer(_) if storing != Storing::Works => None,
+            Do::Send(_) | Do::Answer(..) if storing != Storing::Works => None,
             Do::Send(of) => {
                 self.send_attempt(world, guard, key, of);
                 Some(())
             }
-            Do::Answer(answer) => {
-                self.answer(world, guard, key, answer, None, lost);
+            Do::Answer(answer, generation) => {
+                self.answer(world, guard, key, answer, generation, None, lost);
                 Some(())
             }
             Do::Alert => self.step(world, guard, key, What::Alerted, None, storing),
@@ -327,7 +332,7 @@ impl Rules {
                 Some(settled_protocol::Reply::Error(..)) => Heard::Failed,
                 None => Heard::ConnectionLost,
             };
-            self.tell(world, key, key, heard);
+            self.tell(world, key, 1, key, heard);
         }
     }
 

@@ -100,7 +100,7 @@ impl Rules {
     fn cannot_apply(&self, entry: &KeyState, view: &View, of: Of, owner: u8) -> bool {
         match self.description.tool.kind {
             Kind::Opaque | Kind::Observable | Kind::Idempotent => false,
-            Kind::Deduplicates => entry.memory.effect > 0 || entry.memory.sealed >= of.attempt,
+            Kind::Deduplicates => entry.memory.effect > 0,
             Kind::Sealable => !self.tool.can_apply(&entry.memory, of.into()),
             // Its transaction checks the record under its lock.
             Kind::Transactional => {

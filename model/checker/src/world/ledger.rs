@@ -149,18 +149,31 @@ impl Rules {
             Act::Seal { of, scope } => {
                 world.send(Message::Question { key, of: of.into(), asking: Asking::Seal(scope), from: guard + 1 });
             }
-            Act::Answer(answer) if written => world.push_todo(guard, Todo { key, what: Do::Answer(answer) }),
-            Act::Answer(answer) => self.answer(world, guard, key, answer, asker, false),
+            Act::Answer(answer) => {
+                let generation = self.generation(world, key);
+                if written {
+                    world.push_todo(guard, Todo { key, what: Do::Answer(answer, generation) });
+                } else {
+                    self.answer(world, guard, key, answer, generation, asker, false);
+                }
+            }
             Act::Wait => {
                 if let Some(call) = asker
                     && !written
                     && self.tells_in_progress()
                 {
-                    self.tell_waiting(world, guard, key, call, Heard::InProgress);
+                    let generation = self.generation(world, key);
+                    self.tell_waiting(world, guard, key, generation, call, Heard::InProgress);
                 }
             }
             Act::Escalate => world.push_todo(guard, Todo { key, what: Do::Alert }),
         }
+    }
+
+    /// Which operation under its key a record is of.
+    pub(crate) fn generation(&self, world: &World, key: u8) -> u8 {
+        let record = world.keys[usize::from(key)].record;
+        record.map_or(1, |record| u8::try_from(self.guard.view(record).generation).unwrap_or(u8::MAX))
     }
 
     /// Power fails: all guards die, and what is not on disk is gone.

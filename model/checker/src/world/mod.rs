@@ -40,6 +40,8 @@ pub(crate) const KEYS: usize = crate::validate::MOST_KEYS as usize;
 const MESSAGES: usize = 12;
 const TODOS: usize = 8;
 const EFFECTS: usize = 12;
+/// How far a clock can be off: as far as all faults of clocks together can set it.
+pub(crate) const CLOCK: i8 = 5;
 
 /// The whole world.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -152,8 +154,8 @@ pub struct Todo {
 pub enum Do {
     /// Send an attempt.
     Send(Of),
-    /// Answer those who wait.
-    Answer(Answer<u8>),
+    /// Answer those who wait, about this operation under the key.
+    Answer(Answer<u8>, u8),
     /// Alert a person.
     #[default]
     Alert,

@@ -146,7 +146,7 @@ impl Rules {
         for todo in state.todos() {
             if last.replace(todo.key) != Some(todo.key) {
                 offers.guard(guard, Input::Go { todo, lost: false }, None);
-                if matches!(todo.what, Do::Answer(_)) {
+                if matches!(todo.what, Do::Answer(..)) {
                     offers.fault(
                         Fault::CallerPartition,
                         Move::Guard { guard, input: Input::Go { todo, lost: true }, storing: Storing::Works },

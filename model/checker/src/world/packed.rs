@@ -163,7 +163,7 @@ impl From<Todo> for Packed {
         let maybe = |error: Option<u8>| error.map_or(0, |error| u64::from(error) + 1);
         match todo.what {
             Do::Send(of) => begin(SEND).of(of),
-            Do::Answer(answer) => {
+            Do::Answer(answer, generation) => {
                 let (kind, value, replayed) = match answer {
                     Answer::Done { result, replayed } => (0, result.into(), replayed),
                     Answer::Failed { error, replayed } => (1, maybe(error), replayed),
@@ -172,7 +172,7 @@ impl From<Todo> for Packed {
                     Answer::Conflict => (4, 0, false),
                     Answer::Expired => (5, 0, false),
                 };
-                begin(ANSWER).put(3, kind).put(1, replayed.into()).put(6, value)
+                begin(ANSWER).put(3, kind).put(1, replayed.into()).put(6, value).put(4, generation.into())
             }
             Do::Alert => begin(ALERT),
             Do::NoteDelivery(generation) => begin(NOTE).put(4, generation.into()),
@@ -192,14 +192,15 @@ impl From<Packed> for Todo {
             SEND => Do::Send(read.of()),
             ANSWER => {
                 let (kind, replayed, value) = (read.get(3), read.flag(), read.get(6));
-                Do::Answer(match kind {
+                let answer = match kind {
                     0 => Answer::Done { result: value, replayed },
                     1 => Answer::Failed { error: value.checked_sub(1), replayed },
                     2 => Answer::Unknown { error: value.checked_sub(1) },
                     3 => Answer::InProgress,
                     4 => Answer::Conflict,
                     _ => Answer::Expired,
-                })
+                };
+                Do::Answer(answer, read.get(4))
             }
             ALERT => Do::Alert,
             NOTE => Do::NoteDelivery(read.get(4)),

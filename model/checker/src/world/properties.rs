@@ -45,8 +45,16 @@ impl Rules {
             .with(UnknownBlocks, (0u8..).zip(&world.keys).any(|(key, entry)| self.live(world, key, entry) > 1))
             .with(NoOverlap, wrongs.overlapped)
             .with(BoundedRetries, too_often)
-            .with(BoundedMemory, wrongs.slipped_in)
+            .with(BoundedMemory, wrongs.slipped_in || self.keeps_too_long(world))
             .and(self.properties)
+    }
+
+    /// Whether a record is there whose window is over, where that is longer than it may remain.
+    fn keeps_too_long(&self, world: &World) -> bool {
+        let (window, memory) = (self.description.guard.window, self.description.budget.memory);
+        memory > 0
+            && window > memory
+            && world.keys.iter().filter_map(|key| key.record).any(|record| self.is_expired(world, record))
     }
 
     /// The properties that this state violates, given that nothing happens any more that is no fault.

@@ -3,6 +3,7 @@
 use settled_explorer::{Fault, Said, Snapshot};
 use settled_protocol::{Answer, ErrorClass, Observation, Reply, SealScope};
 
+use crate::description::AfterSyncError;
 use crate::machine::{Situation, Stage};
 
 use super::{Asking, DEAD, Do, Heard, How, Input, Message, Move, Of, Phase, Rules, Storing, Todo, Why, World};
@@ -66,7 +67,16 @@ impl Rules {
                     Storing::Unsynced => "; but the ledger’s sync fails",
                     Storing::Torn => "; but power fails in the middle of the write",
                 };
+                if storing != Storing::Works && what.kind == "take" {
+                    what.text = what
+                        .text
+                        .replace("reads that there is no record for", "would record")
+                        .replace("looks up", "would record");
+                }
                 what.text += but;
+                if storing == Storing::Unsynced && self.description.ledger.after_sync_error == AfterSyncError::Stops {
+                    what.text += ", and its process ends";
+                }
                 what
             }
             Move::CrashGuard { guard } => {
@@ -175,7 +185,7 @@ impl Rules {
                     let text = format!("sends {} ({})", attempt(of), self.key_name(key));
                     said(me, Some("tool".into()), "send", text)
                 }
-                Do::Answer(answer) => {
+                Do::Answer(answer, _) => {
                     let lost = if lost { ", but the answer gets lost" } else { "" };
                     said(me, None, "answer", format!("answers: {}{lost}", answer_text(answer)))
                 }
@@ -317,7 +327,7 @@ impl Rules {
             let key = self.key_name(todo.key);
             parts.push(match todo.what {
                 Do::Send(of) => format!("is about to send {} ({key})", attempt(of)),
-                Do::Answer(answer) => format!("is about to answer: {}", answer_text(answer)),
+                Do::Answer(answer, _) => format!("is about to answer: {}", answer_text(answer)),
                 Do::Alert => format!("is about to ask a person about {key}"),
                 Do::NoteDelivery(_) => format!("is about to note a delivery ({key})"),
                 Do::Write { .. } => format!("has read {key}, and will write"),

@@ -10,12 +10,14 @@ use super::{DEAD, Definite, Do, Heard, Message, Of, Phase, Rules, Todo, World};
 impl Rules {
     /// A guard answers: the one who asks now, or all who wait here for this key with the record's arguments. If the answer is
     /// `lost`, the guard takes it for delivered all the same.
+    #[allow(clippy::too_many_arguments)]
     pub(crate) fn answer(
         &self,
         world: &mut World,
         guard: u8,
         key: u8,
         answer: Answer<u8>,
+        generation: u8,
         asker: Option<u8>,
         lost: bool,
     ) {
@@ -36,26 +38,29 @@ impl Rules {
                 world.guards[usize::from(guard)].waiting &= !(1 << call);
                 delivered = true;
             } else if waits {
-                delivered |= self.tell_waiting(world, guard, key, call, heard);
+                delivered |= self.tell_waiting(world, guard, key, generation, call, heard);
             }
         }
         let definite = matches!(heard, Heard::Done(_) | Heard::Failed);
-        if delivered
-            && definite
-            && self.description.guard.repeat == RepeatRule::NewAfterDelivery
-            && let Some(record) = world.keys[usize::from(key)].record
-        {
-            let generation = u8::try_from(self.guard.view(record).generation).unwrap_or(u8::MAX);
+        if delivered && definite && self.description.guard.repeat == RepeatRule::NewAfterDelivery {
             world.push_todo(guard, Todo { key, what: Do::NoteDelivery(generation) });
         }
     }
 
     /// Tells a caller who waits at this guard; an answer to a call that it has given up is not listened to.
-    pub(crate) fn tell_waiting(&self, world: &mut World, guard: u8, key: u8, call: u8, heard: Heard) -> bool {
+    pub(crate) fn tell_waiting(
+        &self,
+        world: &mut World,
+        guard: u8,
+        key: u8,
+        generation: u8,
+        call: u8,
+        heard: Heard,
+    ) -> bool {
         world.guards[usize::from(guard)].waiting &= !(1 << call);
         let listens = world.callers[usize::from(call)].phase == (Phase::Waiting { at: guard });
         if listens {
-            self.tell(world, key, call, heard);
+            self.tell(world, key, generation, call, heard);
         }
         listens
     }
@@ -74,7 +79,7 @@ impl Rules {
         for call in 0..self.callers() {
             let waits = world.guards[usize::from(guard)].waiting & 1 << call != 0;
             if waits && self.key_of(call, &world.callers[usize::from(call)]) == key {
-                self.tell_waiting(world, guard, key, call, heard);
+                self.tell_waiting(world, guard, key, 1, call, heard);
             }
         }
         true
@@ -83,11 +88,12 @@ impl Rules {
     /// A guard that tells `done` as soon as it has sent.
     pub(crate) fn tell_at_dispatch(&self, world: &mut World, guard: u8, key: u8) {
         if self.description.guard.answers == Answers::AtDispatch {
-            self.answer(world, guard, key, Answer::Done { result: 0, replayed: false }, None, false);
+            let generation = self.generation(world, key);
+            self.answer(world, guard, key, Answer::Done { result: 0, replayed: false }, generation, None, false);
         }
     }
 
-    pub(crate) fn tell(&self, world: &mut World, key: u8, call: u8, heard: Heard) {
+    pub(crate) fn tell(&self, world: &mut World, key: u8, generation: u8, call: u8, heard: Heard) {
         world.callers[usize::from(call)].phase = Phase::Told(heard);
         if let Heard::Done(result) = heard {
             match result.checked_sub(1).and_then(|at| world.effects.get(usize::from(at))) {
@@ -107,11 +113,8 @@ impl Rules {
         };
         if definite == Definite::Failed {
             entry.told_failed |= match entry.record {
-                Some(record) => {
-                    let generation = self.guard.view(record).generation;
-                    Of::bits_of_operation(u8::try_from(generation).unwrap_or(u8::MAX))
-                }
-                None => Of { generation: 1, attempt: calls }.bit(),
+                Some(_) => Of::bits_of_operation(generation),
+                None => Of { generation, attempt: calls }.bit(),
             };
         }
         // A key made of the arguments is not one wish's: a new operation under it may end otherwise.
@@ -133,7 +136,8 @@ impl Rules {
             0 => settled_protocol::Verdict::Failed(None),
             effect => settled_protocol::Verdict::Succeeded(effect),
         };
-        let now = self.clock(world, 0);
+        // By a clock of the person's own, which is right.
+        let now = self.true_clock(world);
         let what = What::Decide { verdict, quiet: !pending };
         let event = settled_protocol::Event { now, by: DEAD, draw: 0, what };
         // The person's answer is for whoever asks next: nobody who waits now is told by it.

@@ -1,17 +1,22 @@
 //! Time: when it can make a difference, what it costs, and what it changes.
 
+use std::sync::atomic::Ordering;
+
 use settled_explorer::Fault;
 use settled_protocol::{Time, What};
 
 use crate::machine::{Id, Stage, Write};
 
-use super::{Do, Message, Rules, Todo, World};
+use super::{CLOCK, Do, Message, Rules, Todo, World};
+
+/// The last unit of time of a world.
+const LAST: u8 = 60;
 
 impl Rules {
     /// Whether time can make a difference yet.
     pub(crate) fn may_tick(&self, world: &World) -> bool {
         let rules = &self.description;
-        if !rules.uses_time() || world.now >= 30 {
+        if !rules.time_passes() {
             return false;
         }
         let open = || {
@@ -34,7 +39,13 @@ impl Rules {
         let remembered = rules.tool.remembers > 0
             && (world.keys.iter().any(|key| key.memory.effect > 0)
                 || world.now <= rules.tool.remembers + rules.guard.margin && open());
-        observing || kept || remembered
+        let may = observing || kept || remembered;
+        if may && world.now >= LAST {
+            // Nothing may be said to hold because the clock stands still.
+            self.overflowed.store(true, Ordering::Relaxed);
+            return false;
+        }
+        may
     }
 
     /// Which fault it is that time passes now, if it is one.
@@ -74,6 +85,11 @@ impl Rules {
         }
     }
 
+    /// What a clock shows that is right.
+    pub(crate) fn true_clock(&self, world: &World) -> Time {
+        Time(u64::try_from(i64::from(world.now) + self.clock_base()).unwrap_or(0))
+    }
+
     /// What one guard's clock shows.
     pub(crate) fn clock(&self, world: &World, guard: u8) -> Time {
         let ahead = world.guards.get(usize::from(guard)).map_or(0, |guard| guard.clock);
@@ -83,6 +99,6 @@ impl Rules {
     /// So that a clock that is behind never shows less than nothing.
     fn clock_base(&self) -> i64 {
         let faults = &self.description.faults;
-        if faults.clock_skews > 0 || faults.clock_jumps > 0 { 2 } else { 0 }
+        if faults.clock_skews > 0 || faults.clock_jumps > 0 { CLOCK.into() } else { 0 }
     }
 }
