@@ -197,14 +197,6 @@ impl Description {
         self.guard.processes == 0
     }
 
-    /// Whether anything in this protocol depends on the time.
-    pub fn uses_time(&self) -> bool {
-        self.declared() == Kind::Observable
-            || self.caller.horizon > 0
-            || self.guard.window > 0
-            || self.tool.remembers > 0
-    }
-
     /// What the guard takes the tool for.
     pub fn declared(&self) -> Kind {
         self.tool.declared.unwrap_or(self.tool.kind)

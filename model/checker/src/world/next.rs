@@ -184,7 +184,7 @@ impl Rules {
         if holds_something {
             offers.fault(Fault::GuardCrash, Move::CrashGuard { guard });
         }
-        if self.description.uses_time() {
+        if self.description.time_passes() {
             let begun = world.now > 0 || world.keys.iter().any(|key| key.record.is_some());
             for ahead in [true, false] {
                 if !begun && state.clock == 0 {
