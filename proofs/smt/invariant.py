@@ -26,7 +26,7 @@ def possible(s, kind, n, p=p):
     if kind == "transactional":
         return And(copy_is, s.phase(o) == PHASE.of["dispatched"], n == s.att(o))
     if kind in DEDUPLICATES:
-        return And(copy_is, Not(s.effected(o)), Not(s.rejected(o)))
+        return And(copy_is, Or(s.forgotten(o), And(Not(s.effected(o)), Not(s.rejected(o)))))
     return copy_is
 
 
@@ -120,10 +120,15 @@ def copies(s):
     }
 
 
+def over(s):
+    """No earlier attempt has happened, nor can."""
+    return Implies(n != s.att(o), And(Not(copy(s, n)), Not(s.effect(o, n))))
+
+
 def doubt(s):
-    """Rule 2: while no earlier attempt may apply, the latest is the only one."""
-    return {"doubt: without it, one attempt": ForAll([o, n], Implies(Not(s.doubt(o)), And(
-        Implies(s.recorded(o, n), n == s.att(o)), Implies(s.effected(o), s.effect(o, s.att(o))))))}
+    """Rule 2: while no earlier attempt may apply, the latest is the only one that can."""
+    return {"doubt: without it, earlier attempts are over": ForAll([o, n, p], Implies(Not(s.doubt(o)), And(
+        over(s), Implies(s.effected(o), s.effect(o, s.att(o))))))}
 
 
 def latest(s):
@@ -134,13 +139,12 @@ def latest(s):
 
 def opaque(s):
     return copies(s) | latest(s) | {
-        "opaque: one attempt ever": ForAll([o, n], Implies(s.recorded(o, n), n == s.att(o)))}
+        "opaque: earlier attempts are over": ForAll([o, n, p], over(s))}
 
 
 def observable(s):
     return copies(s) | latest(s) | {
-        "observable: earlier attempts are over": ForAll([o, n, p], Implies(
-            n != s.att(o), And(Not(copy(s, n)), Not(s.effect(o, n))))),
+        "observable: earlier attempts are over": ForAll([o, n, p], over(s)),
         "observable: quiet means no sender": ForAll([o, p], Implies(
             And(s.phase(o) == PHASE.of["unknown"], s.quiet(o)), Not(s.queued(o, s.att(o), p)))),
         "observable: asked when nothing was on its way": ForAll([o, n, p], Implies(
@@ -167,13 +171,16 @@ def transactional(s):
 
 
 def deduplicates(s):
-    return copies(s) | doubt(s) | {"deduplicates: forgotten only when no copy can come": ForAll([o, n, p], Implies(
-        s.forgotten(o), And(s.sent(o), Not(copy(s, n)))))}
+    # What was sent after that is an attempt after one that did not run: the only one that can happen.
+    return copies(s) | doubt(s) | {"deduplicates: forgotten when no copy could come": ForAll([o, n, p], Implies(
+        s.forgotten(o), And(s.sent(o), Implies(copy(s, n), And(single, Not(s.doubt(o)))))))}
 
 
 def rejections(s):
     return deduplicates(s) | {"deduplicates: rejections are remembered": ForAll([o, n], And(
-        Implies(s.rejected(o), Not(s.effected(o))), Implies(And(final, s.error(o, n)), s.rejected(o))))}
+        Implies(s.rejected(o), And(final, s.sent(o), Not(s.effected(o)))), Implies(And(final, s.error(o, n)), s.rejected(o)),
+        Implies(And(single, s.rejected(o), Not(s.doubt(o))), s.error(o, s.att(o))),
+        Implies(And(single, final, s.error(o, n)), Not(s.notrun(o, n)))))}
 
 
 OF_KIND = {

@@ -140,7 +140,7 @@ class Moves:
         if what == "reply":
             links["replies come from the tool"] = And(
                 Implies(event("reply", "result"), s.result(o0, n0)),
-                Implies(event("reply", "not-run"), s.notrun(o0, n0)),
+                Implies(Or(event("reply", "not-run"), event("reply", "busy")), s.notrun(o0, n0)),
                 Implies(event("reply", "unproven"), s.error(o0, n0)))
         if what == "resume":
             links["sender done is true"] = Implies(

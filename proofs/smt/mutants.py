@@ -70,6 +70,14 @@ def counts_too(dimension, value, **where):
     return edit
 
 
+def sends_again_too(dimension, value):
+    """What is sent again after `busy` is so for another value too."""
+    def change(row):
+        if does(row, "dispatch"):
+            row["event"][dimension] = row["event"][dimension] + [value]
+    return rewrite(change, what="reply", phase="dispatched", tool="opaque", reply="busy")
+
+
 def rewrite(change, **where):
     def edit(rows):
         for row in select(rows, **where):
@@ -122,6 +130,14 @@ def all_mutants():
          rewrite(no_doubt, what="resume", phase="unknown", tool="deduplicates")),
         ("a rejection is taken to be remembered", "deduplicates",
          also_for("deduplicates", "deduplicates-rejections", what="reply", phase="unknown")),
+        ("busy is sent again although copies may be under way", "opaque",
+         without_condition("policy", "delivery", what="reply", phase="dispatched", tool="opaque", reply="busy")),
+        ("busy is sent again although an earlier attempt may apply", "deduplicates",
+         without_condition("state", "doubt", what="reply", phase="dispatched", tool="deduplicates", reply="busy")),
+        ("any error is taken for busy", "opaque", sends_again_too("reply", "unproven")),
+        ("busy of an earlier attempt is sent again", "opaque", sends_again_too("of", "earlier")),
+        ("an earlier attempt's error settles", "deduplicates",
+         counts_too("of", "earlier", what="reply", phase="dispatched", tool="deduplicates", reply="not-run")),
         ("a commit does not look at the record", "transactional",
          also_in(["confirmed", "settled"], what="committed", phase="dispatched", tool="transactional")),
         ("a commit of an earlier attempt counts", "transactional",

@@ -93,6 +93,12 @@ def beyond_budget(rows):
         row["event"].pop("retry-left", None)
 
 
+def busy_for_ever(rows):
+    for row in rows:
+        if "reply" in row["event"]["what"]:
+            row["event"].pop("retry-left", None)
+
+
 def never_resumed(rows):
     rows[:] = [row for row in rows if not (row["state"].get("phase") == ["unknown"] and "resume" in row["event"]["what"])]
 
@@ -103,4 +109,4 @@ def asked_for_ever(rows):
 
 
 # Errors that the checks above must notice.
-MUTANTS = {edit.__name__: edit for edit in (reopened, beyond_budget, never_resumed, asked_for_ever)}
+MUTANTS = {edit.__name__: edit for edit in (reopened, beyond_budget, busy_for_ever, never_resumed, asked_for_ever)}

@@ -12,11 +12,14 @@ use std::task::Poll;
 use bytes::Bytes;
 use settled_protocol::{AttemptId, Digest, Epoch, ErrorClass, Key, Record};
 use tokio::sync::{mpsc, watch};
+use tracing::Instrument;
 
 use crate::drive::{Drive, Subject};
 use crate::engine::Inner;
 use crate::fault;
+use crate::figures;
 use crate::history::{Body, Happened};
+use crate::lease::FENCED;
 use crate::sync::lock;
 use crate::tool::{Outgoing, ToolReply};
 
@@ -79,6 +82,11 @@ impl Attempts {
         lock(&self.out).get(key).is_none_or(|of_key| of_key.iter().all(|out| out.has_left()))
     }
 
+    /// Whether nothing that was to be sent under this epoch is queued in this process.
+    pub(crate) fn all_have_left(&self, epoch: Epoch) -> bool {
+        lock(&self.out).values().flatten().all(|out| out.outgoing.epoch != epoch || out.has_left())
+    }
+
     /// Whether an attempt of this key, of whatever operation, has not returned to this process yet.
     pub(crate) fn any_out(&self, key: &Key) -> bool {
         lock(&self.out).contains_key(key)
@@ -131,6 +139,7 @@ impl Inner {
         of: AttemptId,
         epoch: Epoch,
         arguments: Bytes,
+        because: Option<&'static str>,
         replies: mpsc::UnboundedSender<Arrived>,
     ) {
         let (end, over) = watch::channel(());
@@ -144,6 +153,7 @@ impl Inner {
             generation: of.generation,
             attempt: of.attempt.get(),
             epoch,
+            because: because.map(str::to_owned),
             arguments: Body(out.outgoing.arguments.clone()),
         });
 
@@ -151,15 +161,12 @@ impl Inner {
         let busy = self.busy.enter();
         tokio::spawn(async move {
             fault::point("before-dispatch");
-            let replied = caught(|| subject.tool.dispatch(&out.outgoing)).await;
-            fault::point("after-reply");
-            let reply = match replied {
-                Ok(reply) => reply,
-                Err(panic) => {
-                    tracing::error!(key = %subject.key, attempt = of.attempt.get(), panic, "the tool's transport panicked");
-                    ToolReply::ConnectionLost
-                }
+            let reply = if inner.may_send(epoch).await {
+                inner.send(&subject, &out, because).await
+            } else {
+                ToolReply::Error(ErrorClass::NotRun, Bytes::from_static(FENCED))
             };
+            fault::point("after-reply");
             out.returned.store(true, Ordering::Release);
             inner.tell(&subject.key, || reply_line(of, &reply));
             if let Err(mpsc::error::SendError(arrived)) = replies.send(Arrived { of, reply, still_out }) {
@@ -167,6 +174,22 @@ impl Inner {
             }
             drop(busy);
         });
+    }
+
+    async fn send(&self, subject: &Subject, out: &Out, because: Option<&'static str>) -> ToolReply {
+        let (key, attempt) = (&subject.key, out.outgoing.attempt.attempt.get());
+        figures::attempt(key, because);
+        let span = tracing::info_span!("settled.attempt", %key, attempt);
+        let reply = match caught(|| subject.tool.dispatch(&out.outgoing)).instrument(span).await {
+            Ok(reply) => reply,
+            Err(panic) => {
+                tracing::error!(%key, attempt, panic, "the tool's transport panicked");
+                ToolReply::ConnectionLost
+            }
+        };
+        let has_result = matches!(reply, ToolReply::Result(_));
+        self.health.attempt_ended(key, has_result, self.options.failing_after, &*self.options.alerts);
+        reply
     }
 }
 
@@ -176,6 +199,7 @@ fn reply_line(of: AttemptId, reply: &ToolReply) -> Happened {
         ToolReply::Result(body) => ("result", body),
         ToolReply::Error(ErrorClass::NotRun, body) => ("not run", body),
         ToolReply::Error(ErrorClass::Unproven, body) => ("error", body),
+        ToolReply::Error(ErrorClass::Busy, body) | ToolReply::Busy { body, .. } => ("busy", body),
         ToolReply::ConnectionLost => {
             return Happened::Lost { generation, attempt, how: "connection lost".into() };
         }

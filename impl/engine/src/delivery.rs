@@ -13,6 +13,7 @@ use crate::history::Happened;
 use crate::inflight::Hold;
 use crate::ledger::LedgerError;
 use crate::operation::Answered;
+use crate::operation::Limits;
 use crate::recover::NoTool;
 
 /// An answer that is just being written to a caller. Until it is confirmed or dropped, other calls of the key wait: whether
@@ -72,7 +73,8 @@ impl Delivery {
             fingerprint: Digest::of(b""),
             policy,
             tool: Arc::new(NoTool),
-            timeout: Duration::ZERO,
+            resource: None,
+            limits: Limits::default(),
         };
         let mut drive = Drive::new(inner.clone(), Arc::new(subject), None);
         let from = inner.options.clock.now().after(u64::try_from(doubt.as_millis()).unwrap_or(u64::MAX));

@@ -7,7 +7,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use settled_protocol::{AttemptId, Digest, Key, Loss, Policy, Refusal, Reply, Start, Time, Version, What};
+use settled_protocol::{
+    AttemptId, Digest, ErrorClass, Key, Loss, Millis, Policy, Record, Refusal, Reply, Start, State, Time, ToolKind,
+    Version, What,
+};
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
@@ -15,10 +18,12 @@ use crate::answers::{self, Bodies, Part};
 use crate::attempt::{Arrived, StillOut};
 use crate::engine::{AtWork, Inner, Waiter};
 use crate::error::EngineError;
+use crate::figures;
 use crate::inflight::Lead;
 use crate::keep::{Tries, is_permanent};
-use crate::ledger::{Entry, LedgerError};
-use crate::operation::{Answer, Answered};
+use crate::ledger::{Entry, LedgerError, Resource};
+use crate::line;
+use crate::operation::{Answer, Answered, Limits};
 use crate::tool::{Tool, ToolReply};
 
 /// What a driver drives.
@@ -27,7 +32,39 @@ pub(crate) struct Subject {
     pub(crate) fingerprint: Digest,
     pub(crate) policy: Policy,
     pub(crate) tool: Arc<dyn Tool>,
-    pub(crate) timeout: Duration,
+    pub(crate) resource: Option<Resource>,
+    pub(crate) limits: Limits,
+}
+
+impl Subject {
+    /// Whether a call is answered "expired": its replay window is over, and the key is not free yet.
+    pub(crate) fn is_expired(&self, entry: &Entry, now: Time) -> bool {
+        let State::Settled { at, .. } = entry.record.state() else {
+            return false;
+        };
+        let over = self.policy.is_over(&entry.record, now);
+        if entry.tombstone && !over {
+            // Its window was longer when it was buried, or is now: its answer is gone in any case.
+            return true;
+        }
+        let windowed = self.policy.repeat.window.filter(|window| now.since(*at) > *window);
+        match (self.limits.tombstone, windowed) {
+            (Some(tombstone), Some(window)) => now.since(*at) <= window.saturating_add(millis(tombstone)),
+            _ => false,
+        }
+    }
+
+    /// From when on a settled record may be forgotten.
+    pub(crate) fn keep_until(&self, record: &Record<Digest>) -> Option<Time> {
+        match record.state() {
+            State::Settled { at, .. } => self.policy.repeat.window.map(|window| at.after(window).after(1)),
+            _ => None,
+        }
+    }
+}
+
+pub(crate) fn millis(span: Duration) -> Millis {
+    u64::try_from(span.as_millis()).unwrap_or(u64::MAX)
 }
 
 /// What a caller asks for.
@@ -74,6 +111,18 @@ pub(crate) struct Drive {
     in_hand: Option<StillOut>,
     /// What a person wrote who decides.
     pub(super) note: Option<String>,
+    /// Why an operation that waited was given up.
+    pub(super) reason: Option<Bytes>,
+    /// Until when it waits for its resource.
+    pub(super) line_until: Instant,
+    /// Counted while it waits there.
+    pub(super) in_line: Option<figures::InLine>,
+    /// Since when the outcome is unknown, as far as this driver knows.
+    pub(super) unknown_since: Option<Instant>,
+    /// Whether the fleet's budget has granted the next retry.
+    pub(super) granted: bool,
+    /// How long a tool that is busy wants to be left alone.
+    retry_after: Option<Duration>,
     /// Whether an escalation is to be announced; not when a person is deciding already.
     pub(super) announces: bool,
     pub(super) refused: Option<Refusal>,
@@ -86,6 +135,7 @@ impl Drive {
     pub(crate) fn new(inner: Arc<Inner>, subject: Arc<Subject>, lead: Option<Lead<Key, Digest, Waiter>>) -> Drive {
         let (sender, replies) = mpsc::unbounded_channel();
         Drive {
+            line_until: line::after(subject.limits.queue),
             subject,
             lead,
             ask: None,
@@ -102,6 +152,11 @@ impl Drive {
             replies: Some(replies),
             in_hand: None,
             note: None,
+            reason: None,
+            in_line: None,
+            unknown_since: None,
+            granted: false,
+            retry_after: None,
             announces: true,
             refused: None,
             forgotten: false,
@@ -148,6 +203,7 @@ impl Drive {
         let mut next = first;
         loop {
             if let Some(what) = next.take() {
+                let what = self.rest_before(what).await;
                 match self.perform(what).await {
                     Ok(raised) => next = raised,
                     Err(error) => {
@@ -174,7 +230,39 @@ impl Drive {
     }
 
     pub(super) fn call_event(&self) -> What<Digest> {
-        What::Call { fingerprint: self.subject.fingerprint, start: Start::Now }
+        // What has to wait for a resource is recorded first, and so has its place in the line.
+        let start = if self.subject.resource.is_some() { Start::Later } else { Start::Now };
+        What::Call { fingerprint: self.subject.fingerprint, start }
+    }
+
+    /// Waits before an event is dealt with, where that is due.
+    async fn rest_before(&mut self, what: What<Digest>) -> What<Digest> {
+        let What::Reply { of, reply } = what else { return what };
+        let pause = match reply {
+            Reply::Error(ErrorClass::Busy, body) => {
+                let retry = &self.subject.policy.retry;
+                let backoff = Duration::from_millis(retry.backoff.delay(of.attempt.get(), fastrand::u32(..)));
+                let pause = self.retry_after.take().unwrap_or_default().max(backoff);
+                if pause > Duration::from_millis(retry.total) {
+                    // It wants to be left alone for longer than it may be asked again.
+                    return What::Reply { of, reply: Reply::Error(ErrorClass::NotRun, body) };
+                }
+                pause
+            }
+            // Copies of earlier attempts must have arrived before another operation gets the resource.
+            Reply::Result(_) | Reply::Error(..)
+                if self.subject.policy.tool == ToolKind::Idempotent
+                    && self.subject.resource.is_some()
+                    && of.attempt.get() > 1 =>
+            {
+                self.subject.limits.transit
+            }
+            _ => Duration::ZERO,
+        };
+        if pause > Duration::ZERO {
+            tokio::time::sleep(pause).await;
+        }
+        what
     }
 
     /// The next event, or none if there is nothing more to do.
@@ -212,6 +300,10 @@ impl Drive {
         match reply {
             ToolReply::Result(body) => What::Reply { of, reply: Reply::Result(self.bodies.keep(body)) },
             ToolReply::Error(class, body) => What::Reply { of, reply: Reply::Error(class, self.bodies.keep(body)) },
+            ToolReply::Busy { retry_after, body } => {
+                self.retry_after = retry_after;
+                What::Reply { of, reply: Reply::Error(ErrorClass::Busy, self.bodies.keep(body)) }
+            }
             ToolReply::ConnectionLost => What::Lost { of, how: Loss::ConnectionLost },
         }
     }
@@ -223,8 +315,13 @@ impl Drive {
     }
 
     pub(super) fn tell_everyone(&mut self, told: &Result<Answered, EngineError>) {
-        self.answered = true;
         self.waiting = Waiting::Nothing;
+        self.tell_and_go_on(told);
+    }
+
+    /// Answers everyone who waits now; the work goes on.
+    pub(super) fn tell_and_go_on(&mut self, told: &Result<Answered, EngineError>) {
+        self.answered = true;
         let joined = self.lead.as_mut().map(Lead::take_joined).unwrap_or_default();
         for waiter in self.own.take().into_iter().chain(joined) {
             // Who has gone away needs no answer.

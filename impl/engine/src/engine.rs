@@ -5,19 +5,25 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use settled_protocol::{Action, Digest, Epoch, Event, Key, Policy, Start, Time, What};
+use settled_protocol::{Action, Digest, Epoch, Event, Key, Start, State, Time, What};
 use tokio::sync::{Notify, oneshot};
 use tokio::time::Instant;
+use tracing::Instrument;
 
 use crate::answers::{self, Bodies, Part};
 use crate::attempt::Attempts;
+use crate::budget::Requests;
 use crate::drive::{Ask, Drive, Subject};
 use crate::error::EngineError;
+use crate::figures::{self, Health};
 use crate::history::{Body, HISTORY_VERSION, Happened, HistoryLine};
 use crate::inflight::{Entered, InFlight};
+use crate::lease::Ownership;
 use crate::ledger::{Entry, Ledger, LedgerError};
+use crate::line;
 use crate::operation::{Answer, Answered, Operation};
 use crate::options::EngineOptions;
+use crate::time::{SharedClock, since_boot};
 use crate::tool::Tool;
 
 /// One who waits for an answer; dropped, it looks again.
@@ -31,7 +37,12 @@ pub struct Engine {
 
 pub(crate) struct Inner {
     pub(crate) ledger: Arc<dyn Ledger>,
-    pub(crate) epoch: Epoch,
+    pub(crate) ownership: Ownership,
+    pub(crate) clock: SharedClock,
+    /// Whether other hosts may share the ledger, and clocks differ by a little.
+    pub(crate) clocks_differ: bool,
+    pub(crate) requests: Requests,
+    pub(crate) health: Health,
     pub(crate) options: EngineOptions,
     pub(crate) in_flight: InFlight<Key, Digest, Waiter>,
     pub(crate) attempts: Attempts,
@@ -41,7 +52,7 @@ pub(crate) struct Inner {
 
 impl fmt::Debug for Engine {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Engine").field("epoch", &self.inner.epoch).finish_non_exhaustive()
+        f.debug_struct("Engine").field("epoch", &self.epoch()).finish_non_exhaustive()
     }
 }
 
@@ -54,23 +65,32 @@ impl Engine {
     /// # Errors
     /// If the ledger does not register it.
     pub async fn start(ledger: Arc<dyn Ledger>, options: EngineOptions) -> Result<Engine, EngineError> {
-        let epoch = ledger.register().await?;
+        let clock = SharedClock::default();
+        let clocks_differ = clock.synchronise(&*ledger, &*options.clock).await;
+        let asked = since_boot();
+        let epoch = ledger.register(options.lease).await?;
         let inner = Inner {
             ledger,
-            epoch,
+            ownership: Ownership::new(epoch, options.lease, asked),
+            clock,
+            clocks_differ,
+            requests: Requests::default(),
+            health: Health::default(),
             history_wanted: options.history.wanted(),
             options,
             in_flight: InFlight::new(SHARDS),
             attempts: Attempts::default(),
             busy: Arc::new(Busy::default()),
         };
-        inner.note(None, || Happened::Started);
-        Ok(Engine { inner: Arc::new(inner) })
+        inner.tell_of_itself(|| Happened::Started);
+        let inner = Arc::new(inner);
+        inner.keep_lease();
+        Ok(Engine { inner })
     }
 
     /// The ownership under which this engine dispatches.
     pub fn epoch(&self) -> Epoch {
-        self.inner.epoch
+        self.inner.ownership.epoch()
     }
 
     /// The ledger that it works on.
@@ -92,7 +112,13 @@ impl Engine {
             fingerprint: operation.fingerprint,
             arguments: Body(operation.asked.clone()),
         });
-        let told = inner.call(operation, tool).await;
+        inner.requests.count();
+        let span = tracing::info_span!("settled.call", %key);
+        let told = inner.call(operation, tool).instrument(span).await;
+        match &told {
+            Ok(answered) => figures::call(&key, &answered.answer),
+            Err(_) => figures::call_not_sent(&key),
+        }
         inner.tell(&key, || match &told {
             Ok(answered) => answers::line(answered),
             Err(_) => Happened::Answered { generation: 0, answer: "not sent".into(), digest: None, replayed: false },
@@ -105,15 +131,29 @@ impl Engine {
     pub async fn idle(&self) {
         self.inner.busy.idle().await;
     }
+
+    /// Tells the ledger that this process sends nothing any more, so that nobody has to wait for its lease to run out. For
+    /// shutdown, after [`idle`](Engine::idle): calls that come later are not sent.
+    ///
+    /// # Errors
+    /// If the ledger can't be told. The lease then runs out by itself.
+    pub async fn retire(&self) -> Result<(), EngineError> {
+        let inner = &self.inner;
+        let epoch = inner.ownership.close();
+        if inner.attempts.all_have_left(epoch) {
+            inner.ledger.retire(epoch).await?;
+        }
+        Ok(())
+    }
 }
 
 impl Inner {
     pub(crate) fn now(&self) -> Time {
-        self.options.clock.now()
+        self.clock.now(&*self.options.clock)
     }
 
     pub(crate) fn event(&self, what: What<Digest>) -> Event<Digest> {
-        Event { now: self.now(), by: self.epoch, draw: fastrand::u32(..), what }
+        Event { now: self.now(), by: self.ownership.epoch(), draw: fastrand::u32(..), what }
     }
 
     /// Writes a line about a key to the history.
@@ -121,19 +161,30 @@ impl Inner {
         self.note(Some(key), what);
     }
 
+    /// Writes a line about this process to the history.
+    pub(crate) fn tell_of_itself(&self, what: impl FnOnce() -> Happened) {
+        self.note(None, what);
+    }
+
     fn note(&self, key: Option<&Key>, what: impl FnOnce() -> Happened) {
         if self.history_wanted {
-            let line =
-                HistoryLine { v: HISTORY_VERSION, at: self.now(), by: self.epoch, key: key.cloned(), what: what() };
+            let line = HistoryLine {
+                v: HISTORY_VERSION,
+                at: self.now(),
+                by: self.ownership.epoch(),
+                key: key.cloned(),
+                what: what(),
+            };
             self.options.history.record(&line);
         }
     }
 
     async fn call(self: &Arc<Self>, operation: Operation, tool: Arc<dyn Tool>) -> Result<Answered, EngineError> {
-        let Operation { key, fingerprint, asked, send_instead, policy, timeout } = operation;
+        let Operation { key, fingerprint, asked, send_instead, policy, resource, limits } = operation;
         let ask = Ask { asked, send_instead };
-        let subject = Arc::new(Subject { key, fingerprint, policy, tool, timeout });
+        let subject = Arc::new(Subject { key, fingerprint, policy, tool, resource, limits });
         let key = &subject.key;
+        let fingerprint = subject.fingerprint;
         let patience = self.options.patience.map(|patience| Instant::now() + patience);
         loop {
             let (waiter, told) = oneshot::channel();
@@ -142,7 +193,7 @@ impl Inner {
                     let looked = self.look(key).await;
                     let told_at_once = match &looked {
                         Err(error) => Some(self.unreadable(key, error)),
-                        Ok(entry) => self.glance(&policy, entry.as_ref(), key, fingerprint).map(Ok),
+                        Ok(entry) => self.glance(&subject, entry.as_ref()).map(Ok),
                     };
                     if let Some(told) = told_at_once {
                         for joined in lead.take_joined() {
@@ -163,10 +214,9 @@ impl Inner {
                 }
                 Entered::Joined => {
                     self.tell(key, || Happened::Joined { fingerprint });
-                    match within(patience, told).await {
-                        Some(Ok(told)) => return told.map(answers::told_again),
-                        Some(Err(_)) => {}
-                        None => return Ok(answers::about(key, None, Answer::InProgress)),
+                    match self.joined(&subject, told, patience).await {
+                        Joined::Told(told) => return told,
+                        Joined::LookAgain => {}
                     }
                 }
                 Entered::Other => {
@@ -174,7 +224,7 @@ impl Inner {
                         Ok(entry) => entry,
                         Err(error) => return self.unreadable(key, &error),
                     };
-                    if let Some(answered) = self.glance(&policy, entry.as_ref(), key, fingerprint) {
+                    if let Some(answered) = self.glance(&subject, entry.as_ref()) {
                         return Ok(answered);
                     }
                     let seen = entry.as_ref().map(|entry| entry.record.version());
@@ -206,14 +256,47 @@ impl Inner {
         }
     }
 
+    /// Waits with one who asked before: until that one is told, or for as long as an unknown outcome may keep a caller
+    /// waiting.
+    async fn joined(
+        &self,
+        subject: &Subject,
+        told: oneshot::Receiver<Result<Answered, EngineError>>,
+        patience: Option<Instant>,
+    ) -> Joined {
+        tokio::pin!(told);
+        let key = &subject.key;
+        loop {
+            let look = line::after(subject.limits.settle);
+            let until = patience.map_or(look, |patience| patience.min(look));
+            match within(Some(until), &mut told).await {
+                Some(Ok(told)) => return Joined::Told(told.map(answers::told_again)),
+                Some(Err(_)) => return Joined::LookAgain,
+                None => {}
+            }
+            if let Ok(Some(entry)) = self.ledger.get(key).await
+                && let State::Unknown { .. } | State::Escalated { .. } = entry.record.state()
+            {
+                let answer = Answer::Unknown { error: None, replayed: true };
+                return Joined::Told(Ok(answers::about(key, Some(&entry), answer)));
+            }
+            if patience.is_some_and(|patience| patience <= Instant::now()) {
+                return Joined::Told(Ok(answers::about(key, None, Answer::InProgress)));
+            }
+        }
+    }
+
     /// The answer to a call, if the core would do nothing else but answer it from what is stored.
-    fn glance(&self, policy: &Policy, entry: Option<&Entry>, key: &Key, fingerprint: Digest) -> Option<Answered> {
-        let event = self.event(What::Call { fingerprint, start: Start::Now });
-        let step = policy.step(entry.map(|entry| &entry.record), &event);
+    fn glance(&self, subject: &Subject, entry: Option<&Entry>) -> Option<Answered> {
+        let event = self.event(What::Call { fingerprint: subject.fingerprint, start: Start::Now });
+        if entry.is_some_and(|entry| subject.is_expired(entry, event.now)) {
+            return Some(answers::about(&subject.key, entry, Answer::Expired));
+        }
+        let step = subject.policy.step(entry.map(|entry| &entry.record), &event);
         let mut actions = step.actions.iter();
         match (actions.next(), actions.next()) {
             (Some(Action::Answer(answer)), None) => {
-                Some(answers::spell_out(key, entry, &Bodies::default(), answer, Part::NONE))
+                Some(answers::spell_out(&subject.key, entry, &Bodies::default(), answer, Part::NONE))
             }
             _ => None,
         }
@@ -226,20 +309,12 @@ impl Inner {
         let pause = if waited.is_ok() { Duration::from_millis(1) } else { Duration::from_millis(100) };
         tokio::time::sleep(pause).await;
     }
+}
 
-    /// Whether nothing of the record's latest dispatch can still be put on the wire (rule 6).
-    pub(crate) async fn sender_done(&self, key: &Key, entry: &Entry) -> bool {
-        let Some(sent) = entry.record.sent() else {
-            return true;
-        };
-        let elsewhere_done = sent.owner() == self.epoch || !self.is_alive(sent.owner()).await;
-        elsewhere_done && self.attempts.have_left(key)
-    }
-
-    /// Whether another owner may be running. A ledger that can't tell leaves it alive.
-    pub(crate) async fn is_alive(&self, owner: Epoch) -> bool {
-        self.ledger.owner_alive(owner).await.unwrap_or(true)
-    }
+/// How waiting with another caller ended.
+enum Joined {
+    Told(Result<Answered, EngineError>),
+    LookAgain,
 }
 
 /// The future's output, unless the deadline comes first.

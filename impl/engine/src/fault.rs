@@ -3,7 +3,7 @@
 //!
 //! With `SETTLED_KILL_AT=N` the process kills itself (SIGKILL) when it comes to its N-th fault point. It says so first, by
 //! appending `N NAME PID` to the file that `SETTLED_KILL_LOG` names: a test can tell a kill that happened from one that did
-//! not.
+//! not. With `SETTLED_STOP_AT=NAME` it stops itself (SIGSTOP) when it first comes to the point of that name.
 
 /// A named place at which the process may be killed.
 #[cfg(not(feature = "fault-points"))]
@@ -20,6 +20,7 @@ pub fn point(name: &str) {
     static KILL_AT: OnceLock<Option<u64>> = OnceLock::new();
     static PASSED: AtomicU64 = AtomicU64::new(0);
 
+    stop(name);
     let Some(kill_at) = *KILL_AT.get_or_init(|| std::env::var("SETTLED_KILL_AT").ok()?.parse().ok()) else { return };
     if PASSED.fetch_add(1, Ordering::SeqCst) + 1 != kill_at {
         return;
@@ -33,5 +34,19 @@ pub fn point(name: &str) {
     let _ = nix::sys::signal::kill(nix::unistd::Pid::this(), nix::sys::signal::Signal::SIGKILL);
     loop {
         std::thread::park();
+    }
+}
+
+#[cfg(feature = "fault-points")]
+fn stop(name: &str) {
+    use std::sync::OnceLock;
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    static STOP_AT: OnceLock<Option<String>> = OnceLock::new();
+    static STOPPED: AtomicBool = AtomicBool::new(false);
+
+    let stop_at = STOP_AT.get_or_init(|| std::env::var("SETTLED_STOP_AT").ok());
+    if stop_at.as_deref() == Some(name) && !STOPPED.swap(true, Ordering::SeqCst) {
+        let _ = nix::sys::signal::kill(nix::unistd::Pid::this(), nix::sys::signal::Signal::SIGSTOP);
     }
 }

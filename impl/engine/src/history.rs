@@ -54,6 +54,16 @@ pub struct HistoryLine {
 pub enum Happened {
     /// The process registered as an owner.
     Started,
+    /// The process found that the lease of its ownership had run out: it has been fenced.
+    Fenced {
+        /// The ownership.
+        epoch: Epoch,
+    },
+    /// An operation that waited for its resource was given up, unsent.
+    GivenUp {
+        /// Why.
+        reason: String,
+    },
     /// A caller asked.
     Asked {
         /// Of the arguments.
@@ -92,6 +102,9 @@ pub enum Happened {
         attempt: u32,
         /// The ownership under which it was sent.
         epoch: Epoch,
+        /// What led to it, if it is not the first one.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        because: Option<String>,
         /// The arguments really sent.
         arguments: Body,
     },
@@ -101,7 +114,7 @@ pub enum Happened {
         generation: u32,
         /// The attempt.
         attempt: u32,
-        /// `result`, `not run` or `error`.
+        /// `result`, `not run`, `busy` or `error`.
         reply: String,
         /// Of the body.
         digest: Digest,
@@ -252,6 +265,7 @@ mod tests {
                 generation: 1,
                 attempt: 3,
                 epoch: Epoch(2),
+                because: None,
                 arguments: Body(Bytes::from_static(arguments)),
             },
         }

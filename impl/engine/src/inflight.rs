@@ -107,6 +107,11 @@ impl<K: Hash + Eq + Clone, F: PartialEq, W> InFlight<K, F, W> {
         Some(Lead { table: self.clone(), key: key.clone() })
     }
 
+    /// Whether someone leads.
+    pub fn is_led(&self, key: &K) -> bool {
+        lock(self.shard(key)).get(key).is_some_and(|slot| slot.leading.is_some())
+    }
+
     /// Makes everyone who enters from now on wait until this and all other holds of the key are dropped.
     pub fn hold(&self, key: &K) -> Hold<K, F, W> {
         lock(self.shard(key)).entry(key.clone()).or_default().holds += 1;

@@ -1,20 +1,25 @@
 //! A history in a file of JSON lines.
 
-use std::fs::{File, OpenOptions};
-use std::io::{self, Read, Seek, SeekFrom, Write};
-use std::os::unix::fs::OpenOptionsExt;
-use std::path::{Path, PathBuf};
+use std::io;
+use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, Sender, SyncSender, TryRecvError, TrySendError, channel, sync_channel};
 use std::thread::{self, JoinHandle};
 
 use crate::history::{HISTORY_VERSION, Happened, History, HistoryLine};
 
+mod rotating;
+
+use rotating::RotatingFile;
+
 /// How many lines may wait for the writer before lines are left out (and a [`Happened::Gap`] says how many).
 const WAITING_LINES: usize = 65_536;
 
 /// Appends every line to a file, from a thread of its own. The file is never synced: the ledger is the truth, this is its
 /// story. If it can't be written, that is logged once, and the calls go on.
+///
+/// A file that has grown large is put aside as `PATH.1`, what was `PATH.1` becomes `PATH.2`, and so on; the oldest part is
+/// removed. Any number of processes may append to the same file.
 #[derive(Debug)]
 pub struct JsonLines {
     lines: Option<SyncSender<Item>>,
@@ -31,17 +36,30 @@ enum Item {
 }
 
 impl JsonLines {
-    /// Appends to this file, which is created, readable by its owner only, if it is missing.
+    /// The size at which the file is put aside, unless another one is given: 64 MiB.
+    pub const PART_BYTES: u64 = 64 << 20;
+
+    /// How many parts that were put aside are kept, unless another number is given.
+    pub const PARTS_KEPT: u32 = 4;
+
+    /// Appends to this file, which is created, readable by its owner only, if it is missing. Parts are of
+    /// [`PART_BYTES`](Self::PART_BYTES); [`PARTS_KEPT`](Self::PARTS_KEPT) older ones are kept.
     ///
     /// # Errors
     /// If the file can't be opened for appending, or no thread can be started.
     pub fn append_to(path: impl AsRef<Path>) -> io::Result<JsonLines> {
-        let path = path.as_ref().to_path_buf();
-        let mut file = OpenOptions::new().create(true).read(true).append(true).mode(0o600).open(&path)?;
-        end_torn_line(&mut file)?;
+        JsonLines::append_in_parts(path, JsonLines::PART_BYTES, JsonLines::PARTS_KEPT)
+    }
+
+    /// The same with parts of another size (a part is ended once it has this many bytes), and another number of older
+    /// parts that are kept. Processes on one file should agree on both.
+    ///
+    /// # Errors
+    /// As [`append_to`](Self::append_to).
+    pub fn append_in_parts(path: impl AsRef<Path>, part_bytes: u64, parts_kept: u32) -> io::Result<JsonLines> {
+        let file = RotatingFile::open(path.as_ref().to_path_buf(), part_bytes, parts_kept)?;
         let (lines, waiting) = sync_channel(WAITING_LINES);
-        let writer =
-            thread::Builder::new().name("settled-history".into()).spawn(move || write_all(waiting, file, path))?;
+        let writer = thread::Builder::new().name("settled-history".into()).spawn(move || write_all(waiting, file))?;
         Ok(JsonLines { lines: Some(lines), left_out: AtomicU64::new(0), writer: Some(writer) })
     }
 
@@ -95,28 +113,19 @@ impl Drop for JsonLines {
     }
 }
 
-/// A line that an earlier process began and could not finish (a full disk) is ended, so that the next one is not lost with it.
-fn end_torn_line(file: &mut File) -> io::Result<()> {
-    let mut last = [0];
-    if file.seek(SeekFrom::End(0))? > 0 {
-        file.seek(SeekFrom::End(-1))?;
-        file.read_exact(&mut last)?;
-        if last != *b"\n" {
-            file.write_all(b"\n")?;
-        }
-    }
-    Ok(())
-}
-
-fn write_all(waiting: Receiver<Item>, mut file: File, path: PathBuf) {
+fn write_all(waiting: Receiver<Item>, mut file: RotatingFile) {
     // Whole lines only: other processes append to the same file.
     let mut lines = Vec::new();
     let mut broken = false;
     let mut flush = |lines: &mut Vec<u8>| {
-        if let Err(error) = file.write_all(lines)
+        if lines.is_empty() {
+            return;
+        }
+        if let Err(error) = file.write(lines)
             && !std::mem::replace(&mut broken, true)
         {
-            tracing::error!(path = %path.display(), %error, "the history can't be written: lines will be missing from it");
+            let path = file.path().display();
+            tracing::error!(%path, %error, "the history can't be written: lines will be missing from it");
         }
         lines.clear();
     };

@@ -4,9 +4,11 @@ use std::time::Duration;
 
 use settled_protocol::{Digest, Durable, Key};
 use tokio::time::Instant;
+use tracing::Instrument;
 
 use crate::engine::Inner;
 use crate::fault;
+use crate::figures;
 use crate::ledger::{Change, Entry, LedgerError, Stored};
 
 /// What became of a change.
@@ -28,7 +30,10 @@ impl Inner {
         let mut tries = Tries::new(self.options.ledger_patience);
         loop {
             fault::point("before-store");
-            let stored = self.ledger.compare_and_set(change.clone()).await;
+            let begun = Instant::now();
+            let span = tracing::info_span!("settled.store", key = %change.key);
+            let stored = self.ledger.compare_and_set(change.clone()).instrument(span).await;
+            figures::stored(begun.elapsed());
             fault::point("after-store");
             let error = match stored {
                 Ok(Stored::Durable(durable)) => return Ok(Kept::Durable(durable)),

@@ -12,6 +12,10 @@ mod answers;
 #[cfg(not(loom))]
 mod attempt;
 #[cfg(not(loom))]
+mod bucket;
+#[cfg(not(loom))]
+mod budget;
+#[cfg(not(loom))]
 mod delivery;
 #[cfg(not(loom))]
 mod drive;
@@ -21,6 +25,10 @@ mod engine;
 mod error;
 #[cfg(not(loom))]
 pub mod fault;
+#[cfg(not(loom))]
+pub mod figures;
+#[cfg(not(loom))]
+mod guard;
 #[cfg(not(loom))]
 mod history;
 #[cfg(not(loom))]
@@ -32,7 +40,13 @@ mod json_lines;
 #[cfg(not(loom))]
 mod keep;
 #[cfg(not(loom))]
+mod lease;
+#[cfg(not(loom))]
 mod ledger;
+#[cfg(not(loom))]
+mod line;
+#[cfg(not(loom))]
+mod maintain;
 #[cfg(not(loom))]
 mod memory;
 #[cfg(not(loom))]
@@ -42,8 +56,12 @@ mod options;
 #[cfg(not(loom))]
 mod perform;
 #[cfg(not(loom))]
+pub mod presence;
+#[cfg(not(loom))]
 mod recover;
 mod sync;
+#[cfg(not(loom))]
+mod time;
 #[cfg(not(loom))]
 mod tool;
 #[cfg(not(loom))]
@@ -51,17 +69,23 @@ mod waits;
 
 #[cfg(not(loom))]
 pub use self::{
+    bucket::Bucket,
     delivery::Delivery,
     engine::Engine,
     error::EngineError,
+    guard::{
+        Attempting, Failure, Guard, GuardError, Guarded, Handler, IntoFailure, Keyed, NotDone, OperationBuilder,
+        applied,
+    },
     history::{Body, HISTORY_VERSION, Happened, History, HistoryLine, NoHistory},
     json_lines::JsonLines,
-    ledger::{Change, Entry, Filter, Ledger, LedgerError, Stored},
+    ledger::{Change, Draw, Entry, Filter, Ledger, LedgerError, Liveness, Promise, Remains, Renewal, Resource, Stored},
+    maintain::Resolve,
     memory::MemoryLedger,
-    operation::{Answer, Answered, Operation},
-    options::{Alerts, Clock, EngineOptions, LogAlerts, SystemClock},
+    operation::{Answer, Answered, Limits, Operation},
+    options::{Alerts, Clock, EngineOptions, LogAlerts, RetryBudget, SystemClock},
     recover::{Decided, DecidedAs, Decision, Recoverable, Recovered},
-    tool::{Outgoing, Seen, Tool, ToolReply},
+    tool::{Outgoing, Question, Seen, Tool, ToolReply},
 };
 #[cfg(not(loom))]
 pub use settled_protocol as protocol;

@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::sync::Arc;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use settled_protocol::{Cause, Digest, Time};
 
@@ -15,14 +15,14 @@ pub trait Clock: Send + Sync + 'static {
     fn now(&self) -> Time;
 }
 
-/// The host's clock.
+/// The host's clock, as it was when this process first read it, and the time that has gone by since: setting the host's clock
+/// does not change it.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct SystemClock;
 
 impl Clock for SystemClock {
     fn now(&self) -> Time {
-        let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        Time(u64::try_from(since.as_millis()).unwrap_or(u64::MAX))
+        crate::time::steady_wall_clock()
     }
 }
 
@@ -30,6 +30,17 @@ impl Clock for SystemClock {
 pub trait Alerts: Send + Sync + 'static {
     /// Called for every escalation, and again after a crash that came before the escalation was recorded. Must not block.
     fn raise(&self, entry: &Entry, cause: &Cause<Digest>);
+
+    /// A tool has failed persistently: this many of its attempts in a row ended without a result. A caller that has
+    /// another way may take it. Called once, until [`recovered`](Alerts::recovered). Must not block.
+    fn failing(&self, scope: &str, tool: &str, attempts: u32) {
+        tracing::error!(scope, tool, attempts, "a tool fails persistently");
+    }
+
+    /// A tool that had failed persistently has given a result again.
+    fn recovered(&self, scope: &str, tool: &str) {
+        tracing::warn!(scope, tool, "a tool that failed persistently has recovered");
+    }
 }
 
 /// Alerts by an error in the log (`tracing`).
@@ -67,14 +78,37 @@ pub struct EngineOptions {
     pub patience: Option<Duration>,
     /// How long a caller waits for a ledger that is unavailable.
     pub ledger_patience: Duration,
+    /// How long this process counts as the owner of what it has sent without having renewed that at the ledger. Shorter: others
+    /// take over sooner from a process that is frozen or cut off; longer: fewer renewals, three of which fit into it.
+    pub lease: Duration,
+    /// The retry budget of all processes on the ledger.
+    pub retry_budget: RetryBudget,
+    /// After this many attempts in a row without a result a tool counts as failing persistently.
+    pub failing_after: u32,
     /// How long, after the caller was told "unknown", the engine goes on trying to store a tool's reply while the ledger is
     /// unavailable.
     pub reply_patience: Duration,
 }
 
+/// How many retries all processes on a ledger may make together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RetryBudget {
+    /// Retries per thousand requests, in the long run.
+    pub per_mille: u32,
+    /// Retries that may come at once.
+    pub burst: u32,
+}
+
+impl Default for RetryBudget {
+    /// A tenth of the requests, a hundred at once.
+    fn default() -> Self {
+        RetryBudget { per_mille: 100, burst: 100 }
+    }
+}
+
 impl Default for EngineOptions {
-    /// The system clock, no history, alerts in the log, callers who wait until there is an answer, 5 s for the ledger, 10
-    /// minutes for replies to be stored.
+    /// The system clock, no history, alerts in the log, callers who wait until there is an answer, 5 s for the ledger, leases
+    /// of 15 s, 10 minutes for replies to be stored.
     fn default() -> Self {
         EngineOptions {
             clock: Arc::new(SystemClock),
@@ -82,6 +116,9 @@ impl Default for EngineOptions {
             alerts: Arc::new(LogAlerts),
             patience: None,
             ledger_patience: Duration::from_secs(5),
+            lease: Duration::from_secs(15),
+            retry_budget: RetryBudget::default(),
+            failing_after: 5,
             reply_patience: Duration::from_secs(600),
         }
     }

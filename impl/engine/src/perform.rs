@@ -3,18 +3,23 @@
 use std::time::Duration;
 
 use settled_protocol::{
-    Action, Answer, AttemptId, Digest, Dispatch, Durable, Loss, Observation, Policy, Record, Repeat, Reply, SealScope,
-    State, Step, Store, Time, Wait, What,
+    Action, Answer, AttemptId, Digest, Dispatch, Durable, ErrorClass, Loss, Observation, Policy, Record, Repeat, Reply,
+    SealScope, State, Step, Store, Time, ToolKind, Wait, What,
 };
 use tokio::time::Instant;
+use tracing::Instrument;
 
 use crate::answers::{self, Part};
 use crate::attempt::caught;
-use crate::drive::{Drive, Waiting};
+use crate::drive::{Drive, Waiting, millis};
+use crate::figures;
 use crate::history::Happened;
 use crate::keep::Kept;
-use crate::ledger::{Change, Entry, LedgerError};
-use crate::tool::Seen;
+use crate::ledger::{Change, Entry, LedgerError, Remains};
+use crate::line;
+use crate::operation;
+use crate::time::CLOCK_ERROR;
+use crate::tool::{Question, Seen};
 
 /// How often one event is stepped anew because its compare-and-set was refused. Each refusal means that someone else got
 /// further, so this is never reached by a ledger that keeps its promises.
@@ -33,14 +38,36 @@ impl Drive {
             };
             let record = view.as_ref().map(|entry| entry.record);
             self.view = Some(view);
-            if matches!(what, What::Call { .. }) && self.is_gone(record.as_ref()) {
+            let event = self.inner.event(what);
+            if matches!(what, What::Call { .. })
+                && (self.is_gone(record.as_ref())
+                    || self.about.is_none()
+                        && self.entry().is_some_and(|entry| self.subject.is_expired(entry, event.now)))
+            {
                 self.answer(Answer::Expired);
                 return Ok(None);
             }
-            let event = self.inner.event(what);
+            if matches!((what, record.map(|record| *record.state())), (What::Resume { .. }, Some(State::Created)))
+                && !self.has_its_turn().await?
+            {
+                self.in_line.get_or_insert_with(figures::InLine::new);
+                self.waiting = Waiting::Elsewhere;
+                return Ok(None);
+            }
             let step = self.policy_for(&what, record.as_ref()).step(record.as_ref(), &event);
+            if is_retry(&step) && !self.granted {
+                self.granted = self.inner.may_retry().await;
+                if !self.granted {
+                    return Ok(self.put_off(what, event.now).await);
+                }
+            }
             if let Some(raised) = self.carry_out(&what, event.now, step).await? {
                 return Ok(raised);
+            }
+            if matches!(what, What::Resume { .. }) {
+                // It was decided on what the record was before.
+                self.waiting = Waiting::Elsewhere;
+                return Ok(None);
             }
         }
         Err(LedgerError::Unavailable(format!("it refused {REFUSALS} compare-and-sets in a row")))
@@ -55,6 +82,7 @@ impl Drive {
     ) -> Result<Option<Option<What<Digest>>>, LedgerError> {
         let mut proof = None;
         let mut raised = None;
+        let before = self.entry().map(|entry| *entry.record.state());
         for action in step.actions.iter() {
             match action {
                 Action::Store(store) => match self.store(store, what, now).await? {
@@ -62,13 +90,15 @@ impl Drive {
                     None => return Ok(None),
                 },
                 Action::Forget(version) => {
-                    self.forgotten = self.inner.ledger.forget(&self.subject.key, version).await?;
+                    let remains = self.remains(now);
+                    self.forgotten = self.inner.ledger.forget(&self.subject.key, version, remains).await?;
                     if self.forgotten {
                         self.view = Some(None);
+                        figures::expired(remains);
                         self.inner.tell(&self.subject.key, || Happened::Expired { version });
                     }
                 }
-                Action::Dispatch(dispatch) => self.dispatch(&dispatch, proof.as_ref())?,
+                Action::Dispatch(dispatch) => self.dispatch(&dispatch, proof.as_ref(), what, before)?,
                 Action::Observe { of, conclusive } => raised = Some(self.observe(of, conclusive).await),
                 Action::Seal { of, scope } => raised = Some(self.seal(of, scope).await),
                 Action::Answer(answer) => self.answer(answer),
@@ -76,6 +106,7 @@ impl Drive {
                     let seen = self.entry().map(|entry| (entry.record.generation(), entry.record.version()));
                     if let Some((generation, version)) = seen {
                         self.about = Some(generation);
+                        self.note_state();
                         if self.watched.is_none_or(|(watched, _)| watched != version) {
                             self.watched = Some((version, Instant::now()));
                         }
@@ -93,8 +124,57 @@ impl Drive {
         Ok(Some(raised))
     }
 
-    fn entry(&self) -> Option<&Entry> {
+    pub(super) fn entry(&self) -> Option<&Entry> {
         self.view.as_ref().and_then(Option::as_ref)
+    }
+
+    /// Whether a created operation may be sent now.
+    async fn has_its_turn(&self) -> Result<bool, LedgerError> {
+        let Some((entry, resource)) = self.entry().and_then(|entry| Some((entry, entry.resource.as_ref()?))) else {
+            return Ok(true);
+        };
+        let line = self.inner.ledger.line(resource).await?;
+        Ok(line.first().is_some_and(|first| first.key == entry.key))
+    }
+
+    /// The fleet's retry budget is used up: the retry has to wait.
+    async fn put_off(&mut self, what: What<Digest>, now: Time) -> Option<What<Digest>> {
+        let retry = &self.subject.policy.retry;
+        let attempt = self.entry().and_then(|entry| entry.record.sent()).map_or(1, |sent| sent.attempt().get());
+        let pause = retry.backoff.delay(attempt, fastrand::u32(..)).max(retry.backoff.base);
+        match what {
+            // Nobody would tell of it again.
+            What::Reply { .. } => {
+                tokio::time::sleep(Duration::from_millis(pause)).await;
+                Some(what)
+            }
+            _ => {
+                self.waiting = Waiting::Until(now.after(pause));
+                None
+            }
+        }
+    }
+
+    /// What is to be left of a record whose time is over.
+    fn remains(&self, now: Time) -> Remains {
+        match self.subject.limits.tombstone {
+            Some(tombstone) if self.entry().is_some_and(|entry| !entry.tombstone) => {
+                Remains::Tombstone { keep_until: now.after(millis(tombstone)) }
+            }
+            _ => Remains::Nothing,
+        }
+    }
+
+    /// Takes note of when the outcome became unknown.
+    fn note_state(&mut self) {
+        let in_line = |entry: &Entry| entry.resource.is_some() && matches!(entry.record.state(), State::Created);
+        if self.entry().is_some_and(in_line) {
+            self.in_line.get_or_insert_with(figures::InLine::new);
+        } else {
+            self.in_line = None;
+        }
+        let unknown = self.entry().is_some_and(|entry| matches!(entry.record.state(), State::Unknown { .. }));
+        self.unknown_since = unknown.then(|| self.unknown_since.unwrap_or_else(Instant::now));
     }
 
     /// A call that has waited for one operation under the key is about that one: it may begin no other.
@@ -103,7 +183,15 @@ impl Drive {
     }
 
     fn policy_for(&self, what: &What<Digest>, record: Option<&Record<Digest>>) -> Policy {
-        let policy = self.subject.policy;
+        let mut policy = self.subject.policy;
+        if self.inner.clocks_differ {
+            // What safety rests on must not depend on whose clock is read.
+            match &mut policy.tool {
+                ToolKind::Observable { settling } => *settling = settling.saturating_add(CLOCK_ERROR),
+                ToolKind::Deduplicates { margin, .. } => *margin = margin.saturating_add(CLOCK_ERROR),
+                _ => {}
+            }
+        }
         match what {
             What::Call { .. } if self.about.is_some() && record.is_some() => {
                 Policy { repeat: Repeat::ALWAYS_REPLAY, ..policy }
@@ -123,18 +211,23 @@ impl Drive {
         let before = self.entry();
         let begins = before.is_none_or(|entry| entry.record.generation() != record.generation());
         let begun_with = self.ask.as_ref().filter(|_| begins);
-        let because = word(what, before.map(|entry| entry.record.state()));
+        let because = word(what, before.map(|entry| entry.record.state()), &record);
+        let was_settled = before.is_some_and(|entry| !begins && entry.record.is_settled());
+        let was_doubtful =
+            before.is_some_and(|entry| matches!(entry.record.state(), State::Unknown { .. } | State::Escalated { .. }));
         let change = Change {
             key: self.subject.key.clone(),
             expected,
             record,
             at: now,
-            by: self.inner.epoch,
+            by: self.inner.ownership.epoch(),
             event: because.to_owned(),
             asked: begun_with.map(|ask| ask.asked.clone()),
             sent: begun_with.and_then(|ask| ask.send_instead.clone()),
             outcome: self.bodies.to_store(&record, before),
             note: self.note.clone(),
+            resource: self.subject.resource.clone().filter(|_| begins),
+            keep_until: self.subject.keep_until(&record),
         };
         match self.inner.keep(&change).await {
             Ok(Kept::Durable(durable)) => {
@@ -144,8 +237,17 @@ impl Drive {
                     state: record.state().name().to_owned(),
                     because: because.to_owned(),
                 });
-                let after = change.apply(self.entry());
+                // The place is only known to the ledger; it is read where it matters.
+                let after = change.apply(self.entry(), |_| 0);
                 self.view = Some(Some(after));
+                self.note_state();
+                match record.state() {
+                    State::Unknown { cause, checks: 0, quiet: None, .. } => figures::unknown(&self.subject.key, cause),
+                    State::Settled { verdict, .. } if !was_settled => {
+                        figures::settled(&self.subject.key, verdict, settled_by(what, was_doubtful));
+                    }
+                    _ => {}
+                }
                 if begins {
                     self.about = Some(record.generation());
                     self.part = Part { began: true, ..self.part };
@@ -161,7 +263,7 @@ impl Drive {
                 Ok(None)
             }
             Err(error) => {
-                if record.open_owner() == Some(self.inner.epoch) {
+                if record.open_owner().is_some_and(|owner| self.inner.ownership.is_mine(owner)) {
                     self.inner.attempts.gave_up_unsent(&self.subject.key, record);
                 }
                 Err(error)
@@ -170,7 +272,13 @@ impl Drive {
     }
 
     /// Sends an attempt, against the proof that its record is durable.
-    fn dispatch(&mut self, dispatch: &Dispatch<Digest>, proof: Option<&Durable<Digest>>) -> Result<(), LedgerError> {
+    fn dispatch(
+        &mut self,
+        dispatch: &Dispatch<Digest>,
+        proof: Option<&Durable<Digest>>,
+        what: &What<Digest>,
+        before: Option<State<Digest>>,
+    ) -> Result<(), LedgerError> {
         let record = self.entry().map(|entry| entry.record);
         let Some(Ok((of, sent))) = proof.map(|proof| dispatch.send(proof)) else {
             if let Some(record) = record {
@@ -181,14 +289,18 @@ impl Drive {
         let arguments =
             self.entry().map(|entry| entry.sent.as_ref().unwrap_or(&entry.asked).clone()).unwrap_or_default();
         self.part.sent = true;
-        self.waiting = Waiting::Reply { of, until: deadline(self.subject.timeout) };
-        self.inner.launch(&self.subject, of, sent.owner(), arguments, self.sender.clone());
+        self.granted = false;
+        self.in_line = None;
+        self.waiting = Waiting::Reply { of, until: line::after(self.subject.limits.attempt) };
+        let because = (of.attempt.get() > 1).then(|| retried_because(what, before.as_ref()));
+        self.inner.launch(&self.subject, of, sent.owner(), arguments, because, self.sender.clone());
         Ok(())
     }
 
-    async fn observe(&mut self, of: AttemptId, conclusive: bool) -> What<Digest> {
-        let (tool, key) = (self.subject.tool.clone(), &self.subject.key);
-        let asked = tokio::time::timeout(self.subject.timeout, caught(|| tool.observe(key, of))).await;
+    pub(super) async fn observe(&mut self, of: AttemptId, conclusive: bool) -> What<Digest> {
+        let (tool, question) = (self.subject.tool.clone(), self.question(of));
+        let asked = caught(|| tool.observe(&question)).instrument(self.observing(of));
+        let asked = tokio::time::timeout(self.subject.limits.attempt, asked).await;
         let observation = match asked {
             Ok(Ok(Seen::Applied(body))) => Observation::Applied(self.bodies.keep(body)),
             Ok(Ok(Seen::NotApplied)) => Observation::NotApplied,
@@ -199,8 +311,9 @@ impl Drive {
     }
 
     async fn seal(&mut self, of: AttemptId, scope: SealScope) -> What<Digest> {
-        let (tool, key) = (self.subject.tool.clone(), &self.subject.key);
-        let asked = tokio::time::timeout(self.subject.timeout, caught(|| tool.seal(key, of, scope))).await;
+        let (tool, question) = (self.subject.tool.clone(), self.question(of));
+        let asked = caught(|| tool.seal(&question, scope)).instrument(self.observing(of));
+        let asked = tokio::time::timeout(self.subject.limits.attempt, asked).await;
         let observation = match asked {
             Ok(Ok(Seen::Applied(body))) => Observation::Applied(self.bodies.keep(body)),
             Ok(Ok(Seen::Sealed)) => Observation::Sealed(scope),
@@ -210,17 +323,27 @@ impl Drive {
         self.observed(of, observation, false)
     }
 
+    fn question(&self, attempt: AttemptId) -> Question {
+        let arguments = self.entry().map(|entry| entry.sent.as_ref().unwrap_or(&entry.asked).clone());
+        Question { key: self.subject.key.clone(), attempt, arguments: arguments.unwrap_or_default() }
+    }
+
+    fn observing(&self, of: AttemptId) -> tracing::Span {
+        tracing::info_span!("settled.observe", key = %self.subject.key, attempt = of.attempt.get())
+    }
+
     fn observed(&self, of: AttemptId, observation: Observation<Digest>, conclusive: bool) -> What<Digest> {
+        let seen = match observation {
+            Observation::Applied(_) => "applied",
+            Observation::NotApplied => "not applied",
+            Observation::Sealed(_) => "sealed",
+            Observation::Unclear => "unclear",
+        };
+        figures::observation(&self.subject.key, seen);
         self.inner.tell(&self.subject.key, || Happened::Observed {
             generation: of.generation,
             attempt: of.attempt.get(),
-            seen: match observation {
-                Observation::Applied(_) => "applied",
-                Observation::NotApplied => "not applied",
-                Observation::Sealed(_) => "sealed",
-                Observation::Unclear => "unclear",
-            }
-            .to_owned(),
+            seen: seen.to_owned(),
             conclusive,
         });
         What::Observed { of, observation, conclusive }
@@ -228,7 +351,10 @@ impl Drive {
 
     fn answer(&mut self, answer: Answer<Digest>) {
         let key = &self.subject.key;
-        let answered = answers::spell_out(key, self.entry(), &self.bodies, answer, self.part);
+        let mut answered = answers::spell_out(key, self.entry(), &self.bodies, answer, self.part);
+        if let operation::Answer::Failed { error: error @ None, .. } = &mut answered.answer {
+            error.clone_from(&self.reason);
+        }
         self.tell_everyone(&Ok(answered));
     }
 
@@ -238,6 +364,7 @@ impl Drive {
             return;
         };
         let generation = entry.record.generation();
+        figures::escalation(&self.subject.key);
         self.inner.tell(&self.subject.key, || Happened::Escalated { generation });
         if self.announces {
             self.inner.options.alerts.raise(entry, cause);
@@ -245,19 +372,46 @@ impl Drive {
     }
 }
 
-/// The end of a wait of this length from now; in the far future if it can't be reckoned.
-fn deadline(wait: Duration) -> Instant {
-    let now = Instant::now();
-    now.checked_add(wait).unwrap_or_else(|| now + Duration::from_secs(30 * 365 * 86_400))
+/// Whether a step sends another attempt than an operation's first.
+fn is_retry(step: &Step<Digest>) -> bool {
+    step.actions.iter().any(|action| matches!(action, Action::Dispatch(dispatch) if dispatch.of().attempt.get() > 1))
+}
+
+/// What led to another attempt.
+fn retried_because(what: &What<Digest>, before: Option<&State<Digest>>) -> &'static str {
+    match (what, before) {
+        (What::Reply { .. }, _) => "busy",
+        (What::Observed { observation: Observation::Sealed(_), .. }, _) => "sealed",
+        (What::Observed { .. }, _) => "not applied",
+        (_, Some(State::Unknown { cause, .. })) => figures::cause_name(cause),
+        _ => "resumed",
+    }
+}
+
+/// What settles an operation, for the figures.
+fn settled_by(what: &What<Digest>, was_doubtful: bool) -> &'static str {
+    match what {
+        What::Reply { .. } if was_doubtful => "late reply",
+        What::Reply { .. } => "reply",
+        What::Observed { observation: Observation::Sealed(_), .. } => "seal",
+        What::Observed { .. } => "observation",
+        What::Decide { .. } => "person",
+        What::Cancel => "cancel",
+        What::Delivered { .. } => "delivery",
+        _ => "rule",
+    }
 }
 
 /// An event in a word or two, for the ledger's history.
-fn word(what: &What<Digest>, state: Option<&State<Digest>>) -> &'static str {
+fn word(what: &What<Digest>, before: Option<&State<Digest>>, after: &Record<Digest>) -> &'static str {
     match what {
         What::Call { .. } => "call",
-        What::Resume { .. } if matches!(state, Some(State::Dispatched(_))) => "owner lost",
+        What::Resume { .. } if matches!(before, Some(State::Dispatched(_))) => "owner lost",
+        What::Resume { .. } if matches!(before, Some(State::Created)) => "sent in its turn",
+        What::Resume { .. } if matches!(after.state(), State::Dispatched(_)) => "sent again",
         What::Resume { .. } => "resumed",
         What::Reply { reply: Reply::Result(_), .. } => "result",
+        What::Reply { reply: Reply::Error(ErrorClass::Busy, _), .. } => "busy",
         What::Reply { reply: Reply::Error(..), .. } => "error",
         What::Lost { how: Loss::TimedOut, .. } => "timed out",
         What::Lost { how: Loss::ConnectionLost, .. } => "connection lost",

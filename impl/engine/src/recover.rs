@@ -5,14 +5,15 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use settled_protocol::{ErrorClass, Key, Policy, State, ToolKind, Verdict, What};
+use settled_protocol::{Ends, ErrorClass, Key, Millis, Policy, Repeat, State, ToolKind, Verdict, What};
 use tokio::task::JoinSet;
 
 use crate::drive::{Drive, Subject};
 use crate::engine::Engine;
 use crate::error::EngineError;
 use crate::history::Happened;
-use crate::ledger::{Entry, Filter};
+use crate::ledger::{Entry, Filter, Liveness};
+use crate::operation::Limits;
 use crate::tool::{Outgoing, Tool, ToolReply};
 use crate::waits::resume;
 
@@ -26,8 +27,8 @@ pub struct Recoverable {
     pub policy: Policy,
     /// The way to its tool; not needed for opaque tools, unless the operation was never sent.
     pub tool: Option<Arc<dyn Tool>>,
-    /// How long to wait for an attempt's answer.
-    pub timeout: Duration,
+    /// How long things may take.
+    pub limits: Limits,
 }
 
 /// What [`Engine::recover`] came upon, and how it ended.
@@ -93,43 +94,17 @@ impl Engine {
         let mut running = JoinSet::new();
         for entry in self.inner.ledger.scan(Filter::Unsettled).await? {
             recovered.found += 1;
-            if matches!(entry.record.state(), State::Escalated { .. }) {
-                recovered.escalated += 1;
-                continue;
+            match self.left(entry, resolve).await {
+                Left::Escalated => recovered.escalated += 1,
+                Left::Driven => recovered.alive += 1,
+                Left::Unresolved => recovered.unresolved += 1,
+                Left::Mine(drive) => {
+                    if running.len() >= AT_ONCE {
+                        count(&mut recovered, running.join_next().await);
+                    }
+                    running.spawn(drive.run_left());
+                }
             }
-            if self.is_driven(&entry).await {
-                recovered.alive += 1;
-                continue;
-            }
-            let Some(known) =
-                resolve(&entry).filter(|known| known.tool.is_some() || needs_no_tool(&entry, &known.policy))
-            else {
-                recovered.unresolved += 1;
-                continue;
-            };
-            let subject = Arc::new(Subject {
-                key: entry.key.clone(),
-                fingerprint: entry.record.fingerprint(),
-                policy: known.policy,
-                tool: known.tool.unwrap_or_else(|| Arc::new(NoTool)),
-                timeout: known.timeout,
-            });
-            let Some(lead) = self.inner.in_flight.lead(&entry.key, subject.fingerprint) else {
-                recovered.alive += 1;
-                continue;
-            };
-            if running.len() >= AT_ONCE {
-                count(&mut recovered, running.join_next().await);
-            }
-            self.inner.tell(&entry.key, || Happened::Recovered {
-                generation: entry.record.generation(),
-                state: entry.record.state().name().to_owned(),
-            });
-            let inner = self.inner.clone();
-            running.spawn(async move {
-                let sender_done = inner.sender_done(&entry.key, &entry).await;
-                Drive::new(inner, subject, Some(lead)).run(Some(resume(true, sender_done))).await
-            });
         }
         while let Some(ended) = running.join_next().await {
             count(&mut recovered, Some(ended));
@@ -137,13 +112,54 @@ impl Engine {
         Ok(recovered)
     }
 
+    /// What is to be done about an unsettled entry. If it is to be taken further, this process leads its key from now on.
+    pub(crate) async fn left(
+        &self,
+        entry: Entry,
+        resolve: &(dyn Fn(&Entry) -> Option<Recoverable> + Send + Sync),
+    ) -> Left {
+        if matches!(entry.record.state(), State::Escalated { .. }) {
+            return Left::Escalated;
+        }
+        if self.is_driven(&entry).await {
+            return Left::Driven;
+        }
+        let Some(known) = resolve(&entry).filter(|known| known.tool.is_some() || needs_no_tool(&entry, &known.policy))
+        else {
+            return Left::Unresolved;
+        };
+        let subject = Arc::new(Subject {
+            key: entry.key.clone(),
+            fingerprint: entry.record.fingerprint(),
+            policy: known.policy,
+            tool: known.tool.unwrap_or_else(|| Arc::new(NoTool)),
+            resource: None,
+            limits: known.limits,
+        });
+        let Some(lead) = self.inner.in_flight.lead(&entry.key, subject.fingerprint) else {
+            return Left::Driven;
+        };
+        self.inner.tell(&entry.key, || Happened::Recovered {
+            generation: entry.record.generation(),
+            state: entry.record.state().name().to_owned(),
+        });
+        let mut drive = Drive::new(self.inner.clone(), subject, Some(lead));
+        drive.view = Some(Some(entry));
+        Left::Mine(Box::new(drive))
+    }
+
     /// Whether a process that is alive has it under way.
     async fn is_driven(&self, entry: &Entry) -> bool {
         match entry.record.state() {
-            State::Dispatched(sent) | State::Unknown { sent, .. } if sent.owner() == self.inner.epoch => {
+            State::Dispatched(sent) | State::Unknown { sent, .. } if self.inner.ownership.is_mine(sent.owner()) => {
                 entry.record.attempt_id().is_some_and(|of| self.inner.attempts.over(&entry.key, of).is_some())
             }
-            State::Dispatched(sent) | State::Unknown { sent, .. } => self.inner.is_alive(sent.owner()).await,
+            State::Dispatched(sent) | State::Unknown { sent, .. } => {
+                self.inner.liveness(sent.owner()).await == Liveness::Alive
+            }
+            State::Created if entry.resource.is_some() && !self.inner.ownership.is_mine(entry.by) => {
+                self.inner.liveness(entry.by).await == Liveness::Alive
+            }
             State::Created | State::Confirmed { .. } | State::Escalated { .. } | State::Settled { .. } => false,
         }
     }
@@ -161,15 +177,16 @@ impl Engine {
         let subject = Arc::new(Subject {
             key: key.clone(),
             fingerprint: entry.record.fingerprint(),
-            policy: Policy::new(ToolKind::Opaque),
+            policy: unknown_policy(),
             tool: Arc::new(NoTool),
-            timeout: Duration::ZERO,
+            resource: None,
+            limits: Limits { attempt: Duration::ZERO, ..Limits::default() },
         });
         let mut drive = Drive::new(inner.clone(), subject, None);
         drive.announces = false;
         if matches!(entry.record.state(), State::Dispatched(_)) && !self.is_driven(&entry).await {
-            let sender_done = inner.sender_done(key, &entry).await;
-            let mut next = Some(resume(true, sender_done));
+            let mut next = Some(resume(&entry, true, inner.sender_done(&entry).await));
+            drive.view = Some(Some(entry));
             while let Some(what) = next {
                 next = drive.perform(what).await?;
             }
@@ -199,46 +216,36 @@ impl Engine {
         });
         Ok(Decided { entry })
     }
+}
 
-    /// Removes the records of settled operations whose window is over, by the policy that `resolve` knows for them; returns
-    /// how many. Only call it when no call with such a key can still arrive (rule 12): the window must cover that.
-    ///
-    /// # Errors
-    /// If the ledger fails.
-    pub async fn expire(
-        &self,
-        resolve: &(dyn Fn(&Entry) -> Option<Policy> + Send + Sync),
-    ) -> Result<usize, EngineError> {
-        let mut removed = 0;
-        for entry in self.inner.ledger.scan(Filter::All).await? {
-            if !entry.record.is_settled() {
-                continue;
-            }
-            let Some(policy) = resolve(&entry) else {
-                continue;
-            };
-            let fingerprint = entry.record.fingerprint();
-            // The next operation under the key is numbered from 1 again: a late reply would be taken for its own.
-            if self.inner.attempts.any_out(&entry.key) {
-                continue;
-            }
-            // While a call of the key is under way its record is in use.
-            let Some(lead) = self.inner.in_flight.lead(&entry.key, fingerprint) else {
-                continue;
-            };
-            let subject = Subject {
-                key: entry.key.clone(),
-                fingerprint,
-                policy,
-                tool: Arc::new(NoTool),
-                timeout: Duration::ZERO,
-            };
-            let mut drive = Drive::new(self.inner.clone(), Arc::new(subject), Some(lead));
-            drive.view = Some(Some(entry));
-            drive.perform(What::Expire).await?;
-            removed += usize::from(drive.forgotten);
-        }
-        Ok(removed)
+/// The policy of an operation whose tool is not known here: nothing is sent or concluded. What is settled so is looked at after
+/// a month for whether its own retention is over.
+pub(crate) fn unknown_policy() -> Policy {
+    const MONTH: Millis = 30 * 86_400_000;
+    let repeat = Repeat { ends: Ends::WithWindow, window: Some(MONTH) };
+    Policy { repeat, ..Policy::new(ToolKind::Opaque) }
+}
+
+/// What is to be done about an unsettled entry.
+pub(crate) enum Left {
+    /// A person has been asked.
+    Escalated,
+    /// Somebody who is alive has it under way.
+    Driven,
+    /// Nobody here knows how to take it further.
+    Unresolved,
+    /// This process takes it further, with this driver.
+    Mine(Box<Drive>),
+}
+
+impl Drive {
+    /// Takes further what was left.
+    pub(crate) async fn run_left(self: Box<Self>) -> Option<Entry> {
+        let entry = self.view.clone().flatten()?;
+        // One that was never sent is nobody's yet: whoever comes first may send it.
+        let take_over = !matches!(entry.record.state(), State::Created);
+        let what = resume(&entry, take_over, self.inner.sender_done(&entry).await);
+        self.run(Some(what)).await
     }
 }
 

@@ -1,6 +1,7 @@
 //! The tool as the engine sees it: something that may take effect when an attempt is sent.
 
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -35,8 +36,27 @@ pub enum ToolReply {
     Result(Bytes),
     /// It answered with an error; what that proves, and the body.
     Error(ErrorClass, Bytes),
+    /// It did not run, but may when it is asked again: it could not be reached, or it is busy. It is asked again as the
+    /// policy's budgets allow, after this long at least.
+    Busy {
+        /// How long the tool wants to be left alone.
+        retry_after: Option<Duration>,
+        /// The body of the error, for the caller if it is not asked again.
+        body: Bytes,
+    },
     /// The connection or the process ended before an answer came.
     ConnectionLost,
+}
+
+/// What is asked about when an outcome is unknown.
+#[derive(Clone, Debug)]
+pub struct Question {
+    /// The operation's key.
+    pub key: Key,
+    /// Its latest attempt.
+    pub attempt: AttemptId,
+    /// The arguments that were sent.
+    pub arguments: Bytes,
 }
 
 /// What reconciling saw.
@@ -61,13 +81,14 @@ pub trait Tool: Send + Sync + 'static {
     /// when the caller goes away.
     async fn dispatch(&self, outgoing: &Outgoing) -> ToolReply;
 
-    /// Asks whether an attempt was applied (observable tools). Must not change anything.
-    async fn observe(&self, _key: &Key, _attempt: AttemptId) -> Seen {
+    /// Asks whether an attempt was applied (observable tools). Must not change anything. What can't be found out is
+    /// [`Seen::Unclear`], never [`Seen::NotApplied`].
+    async fn observe(&self, _question: &Question) -> Seen {
         Seen::Unclear
     }
 
     /// Asks whether the operation was applied, and if not, never to apply what the scope says (sealable tools).
-    async fn seal(&self, _key: &Key, _attempt: AttemptId, _scope: SealScope) -> Seen {
+    async fn seal(&self, _question: &Question, _scope: SealScope) -> Seen {
         Seen::Unclear
     }
 }

@@ -7,20 +7,28 @@ use settled_protocol::{AttemptId, Digest, ErrorClass, Loss, Reply, State, ToolKi
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
+use crate::answers;
 use crate::attempt::Arrived;
 use crate::drive::{Drive, Waiting};
 use crate::engine::within;
 use crate::history::Happened;
-use crate::ledger::{Entry, LedgerError};
+use crate::ledger::{Entry, LedgerError, Liveness};
+use crate::line::Turn;
 use crate::operation::Answer;
 
 /// What may be done about an operation that another driver, or another process, has under way.
 enum Found {
     Raise(What<Digest>),
+    /// As `Raise`, about the record as it stands in this entry.
+    Take(Box<Entry>, What<Digest>),
+    /// It waits for its resource, and is to be given up.
+    GiveUp(Box<Entry>, String),
     /// It stands as recorded, and was never sent: the body says so.
     Unsent(AttemptId),
     LookAgain,
     StillInProgress,
+    /// The caller has waited long enough for an unknown outcome to be established.
+    StillUnknown,
     LeaveAlone,
 }
 
@@ -43,30 +51,53 @@ impl Drive {
                 }
                 Waiting::Until(time) => {
                     tokio::time::sleep(Duration::from_millis(time.since(self.inner.now()))).await;
-                    let entry = self.inner.look(&self.subject.key).await?;
-                    let sender_done = match &entry {
-                        Some(entry) => self.inner.sender_done(&self.subject.key, entry).await,
-                        None => false,
-                    };
-                    Ok(Found::Raise(resume(false, sender_done)))
+                    match self.inner.look(&self.subject.key).await? {
+                        Some(entry) => {
+                            let what = resume(&entry, false, self.inner.sender_done(&entry).await);
+                            Ok(Found::Take(Box::new(entry), what))
+                        }
+                        None => Ok(Found::LookAgain),
+                    }
                 }
                 Waiting::Elsewhere => self.look_elsewhere().await,
+            }
+        };
+        let tell_at = self.tell_at();
+        let told = async {
+            match tell_at {
+                Some(time) => tokio::time::sleep_until(time).await,
+                None => std::future::pending().await,
             }
         };
         let found = tokio::select! {
             biased;
             Some(arrived) = replies.recv() => return Ok(Some(self.take(arrived))),
             found = other => found?,
+            () = told => Found::StillUnknown,
         };
+        if matches!(found, Found::StillUnknown) {
+            // What is waited for stays the same.
+            let answer = Answer::Unknown { error: None, replayed: !self.part.sent };
+            let answered = answers::about(&self.subject.key, self.entry(), answer);
+            self.tell_and_go_on(&Ok(answered));
+            return Box::pin(self.wait_for(replies)).await;
+        }
         self.waiting = Waiting::Nothing;
         match found {
+            Found::Take(entry, what) => {
+                self.view = Some(Some(*entry));
+                Ok(Some(what))
+            }
+            Found::GiveUp(entry, reason) => {
+                self.view = Some(Some(*entry));
+                Ok(Some(self.give_up_waiting(reason)))
+            }
+            Found::StillUnknown => Ok(None),
             Found::Raise(what) => {
                 if let What::Lost { of, .. } = what {
                     let (generation, attempt) = (of.generation, of.attempt.get());
                     let how = "timed out".to_owned();
                     self.inner.tell(&self.subject.key, || Happened::Lost { generation, attempt, how });
-                } else {
-                    self.view = None;
                 }
                 Ok(Some(what))
             }
@@ -78,6 +109,11 @@ impl Drive {
             }
             Found::LookAgain => {
                 self.view = None;
+                if self.ask.is_none() && self.in_line.is_some() {
+                    // Nobody asks, but nobody else will send it either.
+                    self.waiting = Waiting::Elsewhere;
+                    return Box::pin(self.wait_for(replies)).await;
+                }
                 Ok(self.ask.is_some().then(|| self.call_event()))
             }
             Found::StillInProgress => {
@@ -96,7 +132,7 @@ impl Drive {
         };
         let record = &entry.record;
         Ok(match (record.state(), record.attempt_id()) {
-            (State::Dispatched(sent), Some(of)) if sent.owner() == inner.epoch => {
+            (State::Dispatched(sent), Some(of)) if inner.ownership.is_mine(sent.owner()) => {
                 if let Some(over) = inner.attempts.over(key, of) {
                     self.wait_in_line(&entry, over).await
                 } else if inner.attempts.is_unsent(key, record) {
@@ -107,8 +143,8 @@ impl Drive {
                 }
             }
             (State::Dispatched(sent) | State::Unknown { sent, .. }, _) => {
-                let driven_here = sent.owner() == inner.epoch;
-                if driven_here || !inner.is_alive(sent.owner()).await {
+                let driven_here = inner.ownership.is_mine(sent.owner());
+                if driven_here || inner.liveness(sent.owner()).await != Liveness::Alive {
                     self.take_further(&entry).await
                 } else if self.ask.is_some() {
                     let change = inner.changed(key, Some(record.version()));
@@ -117,11 +153,23 @@ impl Drive {
                     Found::LeaveAlone
                 }
             }
+            (State::Created, _) if entry.resource.is_some() => match self.turn(&entry).await? {
+                Turn::Ours => {
+                    let what = resume(&entry, false, true);
+                    Found::Take(Box::new(entry), what)
+                }
+                Turn::LookAgain => Found::LookAgain,
+                Turn::StillInProgress => Found::StillInProgress,
+                Turn::GiveUp(reason) => Found::GiveUp(Box::new(entry), reason),
+            },
             (State::Created, _) => {
                 inner.changed(key, Some(record.version())).await;
                 match inner.look(key).await? {
                     // Nobody has sent it meanwhile; if somebody does now, the compare-and-set decides (rule 5).
-                    Some(now) if now.record == entry.record => self.take_further(&entry).await,
+                    Some(now) if now.record == entry.record => {
+                        let what = resume(&entry, false, true);
+                        Found::Take(Box::new(entry), what)
+                    }
                     _ => Found::LookAgain,
                 }
             }
@@ -130,8 +178,14 @@ impl Drive {
     }
 
     async fn take_further(&self, entry: &Entry) -> Found {
-        let sender_done = self.inner.sender_done(&self.subject.key, entry).await;
-        Found::Raise(resume(true, sender_done))
+        let what = resume(entry, true, self.inner.sender_done(entry).await);
+        Found::Take(Box::new(entry.clone()), what)
+    }
+
+    /// When a caller is told that the outcome is unknown although it is still being established.
+    fn tell_at(&self) -> Option<Instant> {
+        let waits = self.ask.is_some() && !self.answered && !matches!(self.waiting, Waiting::Reply { .. });
+        self.unknown_since.filter(|_| waits)?.checked_add(self.subject.limits.settle)
     }
 
     /// Waits for news of someone else's work. Without progress for longer than any of its steps can take, its driver has
@@ -165,12 +219,12 @@ impl Drive {
         };
         let pause = Duration::from_millis(policy.retry.backoff.cap.saturating_add(settling));
         let ledger = self.inner.options.ledger_patience.saturating_mul(2);
-        self.subject.timeout.saturating_add(pause).saturating_add(ledger)
+        self.subject.limits.attempt.saturating_add(pause).saturating_add(ledger)
     }
 }
 
-/// Take the operation further. Whether other operations of its resource came in between is not known here, so it is
-/// assumed.
-pub(crate) fn resume(take_over: bool, sender_done: bool) -> What<Digest> {
-    What::Resume { take_over, sender_done, undisturbed: false }
+/// Take the operation further. If it has a resource to itself, no other one of that resource can have come in between;
+/// otherwise that is assumed.
+pub(crate) fn resume(entry: &Entry, take_over: bool, sender_done: bool) -> What<Digest> {
+    What::Resume { take_over, sender_done, undisturbed: entry.resource.is_some() }
 }

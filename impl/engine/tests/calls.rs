@@ -245,6 +245,8 @@ async fn a_damaged_outcome_is_never_told() {
         sent: None,
         outcome: Some("another result".into()),
         note: None,
+        resource: None,
+        keep_until: None,
     };
     world.ledger.compare_and_set(change).await.unwrap();
     assert_eq!(world.engine.call(other, tool.clone()).await.unwrap().answer, unknown(true));

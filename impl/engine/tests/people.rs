@@ -7,7 +7,7 @@ mod support;
 use std::time::Duration;
 
 use settled::protocol::{Ends, Policy, Refusal, ToolKind};
-use settled::{Answer, DecidedAs, Decision, EngineError, Entry};
+use settled::{Answer, DecidedAs, Decision, EngineError, Entry, Recoverable};
 use support::*;
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -71,7 +71,7 @@ async fn records_are_removed_after_their_window_only() {
     let policy = ends(ToolKind::Opaque, Ends::WithWindow);
     let tool = Script::new([]);
     call(&world.engine, policy, &tool).await;
-    let known = move |_: &Entry| Some(policy);
+    let known = move |_: &Entry| Some(Recoverable { policy, tool: None, limits: limits() });
     let expire = || world.engine.expire(&known);
     tokio::time::sleep(60 * SECOND).await;
     assert_eq!(expire().await.unwrap(), 0);
@@ -85,12 +85,13 @@ async fn records_are_removed_after_their_window_only() {
 async fn a_record_is_kept_while_an_attempt_of_it_is_out() {
     let world = World::new().await;
     let policy = ends(ToolKind::Opaque, Ends::WithWindow);
-    let tool = Script::new([Play::Effect(600 * SECOND, result("late"))]);
+    let tool = Script::new([Play::Effect(40 * 86_400 * SECOND, result("late"))]);
     assert_eq!(call(&world.engine, policy, &tool).await, unknown(false));
     world.until("escalated").await;
     world.engine.decide(&key(), decision(DecidedAs::Abandoned, None), true).await.unwrap();
-    tokio::time::sleep(120 * SECOND).await;
-    let known = move |_: &Entry| Some(policy);
+    // What a person decided is kept for a month at least.
+    tokio::time::sleep(31 * 86_400 * SECOND).await;
+    let known = move |_: &Entry| Some(Recoverable { policy, tool: None, limits: limits() });
     assert_eq!(world.engine.expire(&known).await.unwrap(), 0);
     world.engine.idle().await;
     assert_eq!(world.engine.expire(&known).await.unwrap(), 1);

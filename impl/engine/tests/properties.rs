@@ -13,9 +13,9 @@ use std::time::Duration;
 use async_trait::async_trait;
 use bytes::Bytes;
 use proptest::prelude::*;
-use settled::protocol::{AttemptId, Ends, ErrorClass, Key, Policy, SealScope, ToolKind};
-use settled::{Answer, Answered, Engine, EngineError, MemoryLedger, Outgoing, Seen, Tool, ToolReply};
-use support::{Fault, Faulty, TIMEOUT, ends, operation, options};
+use settled::protocol::{AttemptId, Ends, ErrorClass, Policy, SealScope, ToolKind};
+use settled::{Answer, Answered, Engine, EngineError, MemoryLedger, Outgoing, Question, Seen, Tool, ToolReply};
+use support::{Fault, Faulty, ends, limits, operation, options};
 
 #[derive(Clone, Debug)]
 enum Reply {
@@ -23,6 +23,7 @@ enum Reply {
     ErrorAfterEffect,
     ErrorWithoutEffect,
     NotRun,
+    Busy,
     LostAfterEffect,
     LostWithoutEffect,
 }
@@ -43,6 +44,14 @@ enum Op {
     },
     /// A process dies; another takes its place and recovers.
     Replace {
+        engine: usize,
+    },
+    /// A process finds that it was frozen for longer than its lease.
+    Freeze {
+        engine: usize,
+    },
+    /// A caller cancels.
+    Cancel {
         engine: usize,
     },
     Pause(u64),
@@ -72,6 +81,7 @@ fn reply() -> impl Strategy<Value = (u64, Reply)> {
         1 => Just(Reply::ErrorAfterEffect),
         1 => Just(Reply::ErrorWithoutEffect),
         1 => Just(Reply::NotRun),
+        1 => Just(Reply::Busy),
         1 => Just(Reply::LostAfterEffect),
         1 => Just(Reply::LostWithoutEffect),
     ];
@@ -85,6 +95,8 @@ fn op() -> impl Strategy<Value = Op> {
         2 => engine().prop_map(|engine| Op::Delivered { engine }),
         1 => (engine(), 0_u64..200).prop_map(|(engine, after)| Op::Leave { engine, after }),
         2 => engine().prop_map(|engine| Op::Replace { engine }),
+        1 => engine().prop_map(|engine| Op::Freeze { engine }),
+        1 => engine().prop_map(|engine| Op::Cancel { engine }),
         3 => (0_u64..12_000).prop_map(Op::Pause),
     ]
 }
@@ -132,14 +144,16 @@ impl Tool for Shop {
             Reply::Result | Reply::LostAfterEffect | Reply::LostWithoutEffect => ToolReply::ConnectionLost,
             Reply::ErrorAfterEffect | Reply::ErrorWithoutEffect => ToolReply::Error(ErrorClass::Unproven, "500".into()),
             Reply::NotRun => ToolReply::Error(ErrorClass::NotRun, "404".into()),
+            Reply::Busy => ToolReply::Busy { retry_after: None, body: "429".into() },
         }
     }
 
-    async fn observe(&self, _key: &Key, of: AttemptId) -> Seen {
-        self.effects(of.generation).first().map_or(Seen::NotApplied, |body| Seen::Applied(body.clone()))
+    async fn observe(&self, question: &Question) -> Seen {
+        self.effects(question.attempt.generation).first().map_or(Seen::NotApplied, |body| Seen::Applied(body.clone()))
     }
 
-    async fn seal(&self, _key: &Key, of: AttemptId, scope: SealScope) -> Seen {
+    async fn seal(&self, question: &Question, scope: SealScope) -> Seen {
+        let of = question.attempt;
         if let Some(body) = self.effects(of.generation).first() {
             return Seen::Applied(body.clone());
         }
@@ -151,7 +165,7 @@ impl Tool for Shop {
 
 type Told = Arc<Mutex<Vec<Result<Answered, EngineError>>>>;
 
-async fn play(kind: Kind, ops: Vec<Op>, replies: Vec<(u64, Reply)>, faults: Vec<(usize, Fault)>) {
+async fn play(kind: Kind, resource: bool, ops: Vec<Op>, replies: Vec<(u64, Reply)>, faults: Vec<(usize, Fault)>) {
     let policy = kind.policy();
     let memory = Arc::new(MemoryLedger::new());
     let (options, _alerts) = options();
@@ -172,11 +186,19 @@ async fn play(kind: Kind, ops: Vec<Op>, replies: Vec<(u64, Reply)>, faults: Vec<
     let mut callers = Vec::new();
     let resolve = {
         let shop = shop.clone();
-        move |_: &settled::Entry| Some(settled::Recoverable { policy, tool: Some(shop.clone()), timeout: TIMEOUT })
+        move |_: &settled::Entry| Some(settled::Recoverable { policy, tool: Some(shop.clone()), limits: limits() })
     };
     for (n, op) in ops.into_iter().enumerate() {
         match op {
             Op::Pause(time) => tokio::time::sleep(Duration::from_millis(time)).await,
+            Op::Freeze { engine } => memory.freeze(engines[engine].epoch()),
+            Op::Cancel { engine } => {
+                let engine = engines[engine].clone();
+                callers.push(tokio::spawn(async move {
+                    // A ledger that fails leaves it open whether it was cancelled.
+                    let _ = engine.cancel(&operation(policy).key).await;
+                }));
+            }
             Op::Replace { engine } => {
                 // A process that is killed takes its own requests in flight to the tool with it or not; here not.
                 memory.kill(engines[engine].epoch());
@@ -189,7 +211,9 @@ async fn play(kind: Kind, ops: Vec<Op>, replies: Vec<(u64, Reply)>, faults: Vec<
             Op::Call { engine } | Op::Delivered { engine } | Op::Leave { engine, .. } => {
                 let (engine, shop, told) = (engines[engine].clone(), shop.clone(), told.clone());
                 callers.push(tokio::spawn(async move {
-                    let call = engine.call(operation(policy), shop);
+                    let resource =
+                        resource.then(|| settled::Resource { scope: "test".to_owned(), name: "account 1".to_owned() });
+                    let call = engine.call(settled::Operation { resource, ..operation(policy) }, shop);
                     let answered = match op {
                         Op::Leave { after, .. } => {
                             let Ok(answered) = tokio::time::timeout(Duration::from_millis(after), call).await else {
@@ -248,11 +272,12 @@ proptest! {
             Just(Kind::Sealable),
             Just(Kind::Observable),
         ],
+        resource in any::<bool>(),
         ops in prop::collection::vec(op(), 1..25),
         replies in prop::collection::vec(reply(), 0..8),
         faults in prop::collection::vec((1_usize..8, prop_oneof![Just(Fault::Before), Just(Fault::After)]), 0..6),
     ) {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
-        runtime.block_on(play(kind, ops, replies, faults));
+        runtime.block_on(play(kind, resource, ops, replies, faults));
     }
 }

@@ -23,7 +23,7 @@ async fn an_opaque_operation_found_dispatched_is_unknown_and_never_sent_again() 
     let tool = Script::new([]);
     left(&world, "dispatched", opaque()).await;
     // An opaque tool needs no handle.
-    let resolve = |_: &Entry| Some(Recoverable { policy: opaque(), tool: None, timeout: TIMEOUT });
+    let resolve = |_: &Entry| Some(Recoverable { policy: opaque(), tool: None, limits: limits() });
     let recovered = world.engine.recover(&resolve).await.unwrap();
     assert_eq!(recovered, Recovered { found: 1, escalated: 1, ..Recovered::default() });
     assert_eq!((world.state().await, world.alerts.count()), ("escalated", 1));

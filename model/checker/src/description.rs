@@ -1,9 +1,15 @@
 //! A protocol's description: what a designer writes in TOML, and what the world is built from.
 
+mod errors;
+mod resources;
+
 use serde::{Deserialize, Serialize};
 use settled_devices_model::Devices;
 use settled_explorer::Faults;
 use settled_protocol::Rules;
+
+pub use errors::{InDoubt, Rejects};
+pub use resources::{Frees, Resources};
 
 /// A protocol: where keys come from, what is recorded when, what an unknown outcome leads to, what the tool can do,
 /// which faults may happen, and how often.
@@ -154,6 +160,10 @@ pub struct GuardRules {
     pub margin: u8,
     /// What happens to calls of one resource.
     pub resources: Resources,
+    /// When a resource is free for the next one in its line.
+    pub frees: Frees,
+    /// What an error or a silence is taken for that proves nothing.
+    pub in_doubt: InDoubt,
     /// What the guard does while it can't write.
     pub without_ledger: WithoutLedger,
     /// Whether one dispatch is at most one delivery (rule 1). A transport that duplicates can't promise it.
@@ -176,6 +186,8 @@ impl Default for GuardRules {
             window: 0,
             margin: 1,
             resources: Resources::Ignored,
+            frees: Frees::WhenSettled,
+            in_doubt: InDoubt::Unknown,
             without_ledger: WithoutLedger::Refuses,
             single_delivery: true,
             rules: Rules::SOUND,
@@ -243,16 +255,6 @@ pub enum RepeatRule {
     NewAfterFailure,
     /// A new operation once an answer has been delivered.
     NewAfterDelivery,
-}
-
-/// What happens to calls of one resource.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Resources {
-    /// They run at the same time.
-    Ignored,
-    /// One begins when no other is under way or unknown. To look and to begin is one step, as under a lock of the resource.
-    OneAtATime,
 }
 
 /// What a guard does while it can't write.
@@ -343,6 +345,8 @@ pub struct ToolRules {
     pub declared: Option<Kind>,
     /// Whether it declares that its errors mean "it did not happen".
     pub errors_final: bool,
+    /// What it says when it refuses a request before it runs (`rejections`).
+    pub rejects: Rejects,
     /// How many attempts an operation may have.
     pub attempts: u8,
     /// How many observations may tell nothing before a person is asked.
@@ -363,6 +367,7 @@ impl Default for ToolRules {
             kind: Kind::Opaque,
             declared: None,
             errors_final: false,
+            rejects: Rejects::ForGood,
             attempts: 2,
             checks: 2,
             remembers: 0,

@@ -59,6 +59,17 @@ impl Description {
                 "a transactional tool's effect commits with the record, so they are lost together: `durable` is needed",
             );
         }
+        if self.guard.resources.is_line()
+            && (self.guard.claim != Claim::CompareAndSet || self.guard.intent != Intent::BeforeSend)
+        {
+            return refuse(
+                "guard.resources",
+                "a place in a line is given by the write that claims the key: `claim` and `intent` must be left as they are",
+            );
+        }
+        if self.guard.frees != Frees::WhenSettled && !self.guard.resources.is_line() {
+            return refuse("guard.frees", "says when the next one in a line may begin: that needs `resources = \"line\"`");
+        }
         if self.is_direct() && self.budget.memory > 0 {
             return refuse("budget.memory", "without a guard there are no records: `guard.processes` is 0");
         }
@@ -178,6 +189,7 @@ impl Description {
             Fault::KeyReuse if self.caller.key == KeySource::Arguments => {
                 Some("keys made of the arguments are never reused with other arguments")
             }
+            Fault::ClockSkew | Fault::ClockJump if self.clocks_matter() => None,
             Fault::Delay | Fault::Pause | Fault::ClockSkew | Fault::ClockJump if !self.time_passes() => Some(
                 "nothing in this protocol depends on time: that needs an observable tool, `guard.window` or \
                  `tool.remembers` (for a lease that runs out, see `takeovers`)",
@@ -241,6 +253,11 @@ impl Description {
     /// Whether time ever passes: only where a record, or what the tool remembers, waits for it.
     pub(crate) fn time_passes(&self) -> bool {
         self.declared() == Kind::Observable || self.guard.window > 0 || self.tool.remembers > 0
+    }
+
+    /// Whether it matters what a process's clock shows.
+    pub(crate) fn clocks_matter(&self) -> bool {
+        self.time_passes() || self.guard.resources == Resources::LineByClock
     }
 
     /// The core's policy for this protocol's guard.

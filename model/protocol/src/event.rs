@@ -112,6 +112,9 @@ pub enum Reply<H> {
 pub enum ErrorClass {
     /// The tool did not run: the request was never sent, or was refused before the tool was reached.
     NotRun,
+    /// The tool did not run now, but may when it is asked again: it could not be reached, or it is busy. Raise it after the
+    /// wait that is due before the next attempt.
+    Busy,
     /// Nothing, unless the tool declares its errors final: the effect may have come first.
     Unproven,
 }

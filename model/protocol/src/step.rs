@@ -77,6 +77,13 @@ impl Policy {
             }
             (State::Confirmed { sent, outcome }, What::Resume { .. }) => r.settle(outcome.into(), Some(sent)),
 
+            // What did not run may be sent again, as a new attempt, if nothing else of the operation can apply.
+            (State::Dispatched(sent), What::Reply { of, reply: Reply::Error(class @ ErrorClass::Busy, _) })
+                if r.is_latest(sent, of) && self.is_alone(class, &sent) && r.may_retry(&sent) =>
+            {
+                r.dispatch(Some(sent))
+            }
+
             // A definite reply settles, also late (rule 4); an error settles only if it proves something (rule 2).
             (
                 State::Dispatched(sent) | State::Unknown { sent, .. } | State::Escalated { sent, .. },
@@ -85,14 +92,15 @@ impl Policy {
             (
                 State::Dispatched(sent) | State::Unknown { sent, .. } | State::Escalated { sent, .. },
                 What::Reply { of, reply: Reply::Error(class, error) },
-            ) if r.counts(sent, of) && self.is_definite(class) && self.is_alone(class, &sent) => {
+            ) if r.error_counts(sent, of, class) && self.is_definite(class) && self.is_alone(class, &sent) => {
                 r.settle(Verdict::Failed(Some(error)), Some(sent))
             }
             (State::Dispatched(sent), What::Reply { of, reply: Reply::Error(class, error) })
                 if r.is_latest(sent, of) =>
             {
-                let definite = self.is_definite(class);
-                r.unknown(sent, if definite { Cause::Refused(error) } else { Cause::Error(error) })
+                // After `Busy` another attempt is of use; after what is refused for good it isn't.
+                let refused = self.is_definite(class) && class != ErrorClass::Busy;
+                r.unknown(sent, if refused { Cause::Refused(error) } else { Cause::Error(error) })
             }
             (State::Confirmed { sent, outcome }, What::Reply { of, .. }) if r.is_latest(sent, of) => {
                 r.settle(outcome.into(), Some(sent))
@@ -242,7 +250,7 @@ impl Policy {
     /// Rule 2, first half: whether the error itself says that this attempt had no effect.
     fn is_definite(&self, class: ErrorClass) -> bool {
         match class {
-            ErrorClass::NotRun => true,
+            ErrorClass::NotRun | ErrorClass::Busy => true,
             ErrorClass::Unproven => self.errors_final || !self.rules.doubt_errors,
         }
     }
@@ -253,11 +261,16 @@ impl Policy {
             ToolKind::ReadOnly | ToolKind::Transactional => true,
             // Rule 7: `failed` needs the whole operation sealed first.
             ToolKind::Sealable => false,
-            ToolKind::Deduplicates { remembers_rejections: true, .. } if class == ErrorClass::Unproven => true,
+            ToolKind::Deduplicates { .. } if self.is_remembered(class) => true,
             ToolKind::Deduplicates { .. } | ToolKind::Idempotent | ToolKind::Opaque | ToolKind::Observable { .. } => {
                 self.single_delivery && !sent.doubt
             }
         }
+    }
+
+    /// Rule 2: whether such an error is kept under the key, so that every other copy and attempt gets it as well.
+    fn is_remembered(&self, class: ErrorClass) -> bool {
+        matches!(self.tool, ToolKind::Deduplicates { remembers_rejections: true, .. }) && class == ErrorClass::Unproven
     }
 }
 
@@ -306,6 +319,11 @@ impl<H: Handle> Moving<'_, H> {
     fn counts(&self, sent: Sent, of: AttemptId) -> bool {
         let any = matches!(self.policy.tool, ToolKind::Deduplicates { .. });
         self.is_latest(sent, of) || any && of.generation == self.record.generation && of.attempt < sent.attempt
+    }
+
+    /// Rule 3, of errors: an earlier attempt's says nothing of the latest one, unless the tool remembers it under the key.
+    fn error_counts(&self, sent: Sent, of: AttemptId, class: ErrorClass) -> bool {
+        self.is_latest(sent, of) || self.policy.is_remembered(class) && self.counts(sent, of)
     }
 
     fn may_retry(&self, sent: &Sent) -> bool {

@@ -36,6 +36,7 @@ fn whats() -> impl Strategy<Value = (What<u8>, Option<(u32, u32)>)> {
     let reply = prop_oneof![
         (1u8..4).prop_map(Reply::Result),
         Just(Reply::Error(ErrorClass::NotRun, 9)),
+        Just(Reply::Error(ErrorClass::Busy, 9)),
         Just(Reply::Error(ErrorClass::Unproven, 9)),
     ];
     let seen = prop_oneof![
@@ -187,16 +188,62 @@ proptest! {
         }
     }
 
-    /// An opaque tool gets one attempt of an operation, whatever happens.
+    /// An opaque tool gets one attempt of an operation that may have run, whatever happens: another follows only one of which
+    /// the tool says that it did not, and only where one dispatch is one delivery.
     #[test]
     fn an_opaque_tool_is_never_sent_a_second_attempt(mut policy in policies(), events in events()) {
         policy.tool = ToolKind::Opaque;
         let mut record: Option<Record<u8>> = None;
+        let mut did_not_run = 0;
         for event in events {
             let step = policy.step(record.as_ref(), &event);
+            let begins = step.record.map(|r| r.generation()) != record.map(|r| r.generation());
+            let latest = record.and_then(|r| r.attempt_id());
+            match event.what {
+                _ if begins => did_not_run = 0,
+                What::Reply { of, reply: Reply::Error(ErrorClass::Busy, _) }
+                    if latest == Some(of) && policy.single_delivery =>
+                {
+                    did_not_run = of.attempt.get();
+                }
+                _ => {}
+            }
             record = step.record;
             if let Some(sent) = record.and_then(|r| r.sent()) {
-                prop_assert_eq!(sent.attempt(), Attempt::FIRST);
+                prop_assert!(sent.attempt().get() <= did_not_run + 1 && sent.attempt().get() <= policy.retry.attempts);
+            }
+        }
+    }
+
+    /// Told `failed` only if no attempt can be on its way of which nothing was heard: each was answered with an error that
+    /// rules an effect out, was sealed, or was seen not to have applied. (Tools that can't tell, and have no memory.)
+    #[test]
+    fn failed_needs_news_of_every_attempt(mut policy in policies(), kind in 0..3, events in events()) {
+        policy.tool = [
+            ToolKind::Opaque,
+            ToolKind::Idempotent,
+            ToolKind::Deduplicates { limit: 200, margin: 10, remembers_rejections: false },
+        ][kind as usize];
+        let mut record: Option<Record<u8>> = None;
+        let mut ruled_out = std::collections::BTreeSet::new();
+        for event in events {
+            let step = policy.step(record.as_ref(), &event);
+            if let What::Reply { of, reply: Reply::Error(class, _) } = event.what
+                && (class != ErrorClass::Unproven || policy.errors_final)
+            {
+                ruled_out.insert(of);
+            }
+            let by_person = matches!(event.what, What::Decide { .. });
+            let settles = !record.is_some_and(|r| r.is_settled());
+            record = step.record;
+            let Some(record) = record else { continue };
+            if let State::Settled { verdict: Verdict::Failed(_), sent: Some(sent), .. } = *record.state()
+                && settles
+                && !by_person
+            {
+                let of = |n| AttemptId { generation: record.generation(), attempt: attempt(n) };
+                let open = (1..=sent.attempt().get()).find(|n| !ruled_out.contains(&of(*n)));
+                prop_assert_eq!(open, None, "{:?}", record);
             }
         }
     }

@@ -95,12 +95,15 @@ fn events() -> Vec<(&'static str, What<u8>)> {
         events.push((name, What::Resume { take_over, sender_done, undisturbed }));
     }
     let not_run = Reply::Error(ErrorClass::NotRun, 8);
+    let busy = Reply::Error(ErrorClass::Busy, 8);
     let unproven = Reply::Error(ErrorClass::Unproven, 8);
     for (name, attempt, reply) in [
         ("result of 1", 1, Reply::Result(5)),
         ("result of 2", 2, Reply::Result(5)),
         ("error of 1, did not run", 1, not_run),
         ("error of 2, did not run", 2, not_run),
+        ("error of 1, busy", 1, busy),
+        ("error of 2, busy", 2, busy),
         ("error of 1", 1, unproven),
         ("error of 2", 2, unproven),
     ] {
@@ -255,18 +258,34 @@ fn the_table_is_the_one_that_is_published() {
 }
 
 /// The heart of the design, on all typed states and not only reachable ones: an opaque tool's open attempt is never
-/// followed by another within its operation.
+/// followed by another within its operation, unless the tool says of this very attempt that it did not run, and nothing else
+/// of the operation can.
 #[test]
 fn nothing_sends_an_opaque_tools_operation_again() {
-    let policy = Policy::new(ToolKind::Opaque);
-    for (from, record) in states() {
-        let Some(record) = record.filter(|record| record.sent().is_some()) else { continue };
-        for (event, what) in events() {
-            let step = policy.step(Some(&record), &Event { now: Time(200), by: Epoch(3), draw: 0, what });
-            let dispatches = step.actions.iter().any(|action| matches!(action, Action::Dispatch(_)));
-            assert!(!dispatches, "{from} | {event}");
+    let mut after_busy = 0;
+    for (single_delivery, attempts) in [(true, 5), (true, 1), (false, 5)] {
+        let retry = Retry { attempts, ..Retry::default() };
+        let policy = Policy { single_delivery, retry, ..Policy::new(ToolKind::Opaque) };
+        for (from, record) in states() {
+            let Some(record) = record.filter(|record| record.sent().is_some()) else { continue };
+            for (event, what) in events() {
+                let step = policy.step(Some(&record), &Event { now: Time(200), by: Epoch(3), draw: 0, what });
+                let dispatches = step.actions.iter().any(|action| matches!(action, Action::Dispatch(_)));
+                let busy = match (record.state(), what) {
+                    (State::Dispatched(sent), What::Reply { of, reply: Reply::Error(ErrorClass::Busy, _) }) => {
+                        record.attempt_id() == Some(of)
+                            && single_delivery
+                            && !sent.doubt()
+                            && sent.attempt().get() < attempts
+                    }
+                    _ => false,
+                };
+                assert_eq!(dispatches, busy, "{from} | {event}");
+                after_busy += usize::from(dispatches);
+            }
         }
     }
+    assert!(after_busy > 0);
 }
 
 /// What `Policy::essence` makes equal no step can tell apart: from a record and from its essence each event asks for the

@@ -1,11 +1,14 @@
 //! A ledger that fails on demand.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use async_trait::async_trait;
-use settled::protocol::{Epoch, Key, Version};
-use settled::{Change, Entry, Filter, Ledger, LedgerError, MemoryLedger, Stored};
+use settled::protocol::{Epoch, Key, Time, Version};
+use settled::{
+    Change, Draw, Entry, Filter, Ledger, LedgerError, Liveness, MemoryLedger, Remains, Renewal, Resource, Stored,
+};
 
 /// How a store fails.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,12 +28,26 @@ pub struct Faulty {
     /// Whether reads fail as well while stores do.
     pub reads_too: bool,
     pub permanent: bool,
+    /// How long a store takes before it is told to have been made; on the host's clock, as leases are.
+    pub slow: Mutex<Duration>,
+    /// Whether leases can't be renewed.
+    pub cut_off: AtomicBool,
     pub stores: AtomicUsize,
 }
 
 impl Faulty {
     pub fn new(inner: Arc<MemoryLedger>, fault: Fault, first: usize, count: usize) -> Faulty {
-        Faulty { inner, fault, first, count, reads_too: false, permanent: false, stores: AtomicUsize::new(0) }
+        Faulty {
+            inner,
+            fault,
+            first,
+            count,
+            reads_too: false,
+            permanent: false,
+            slow: Mutex::default(),
+            cut_off: AtomicBool::new(false),
+            stores: AtomicUsize::new(0),
+        }
     }
 
     fn fails(&self, store: usize) -> bool {
@@ -48,14 +65,36 @@ impl Faulty {
 
 #[async_trait]
 impl Ledger for Faulty {
-    async fn register(&self) -> Result<Epoch, LedgerError> {
-        self.inner.register().await
+    async fn register(&self, lease: Duration) -> Result<Epoch, LedgerError> {
+        self.inner.register(lease).await
+    }
+
+    async fn renew(&self, epoch: Epoch, lease: Duration) -> Result<Renewal, LedgerError> {
+        if self.cut_off.load(Ordering::SeqCst) {
+            return Err(self.error());
+        }
+        self.inner.renew(epoch, lease).await
+    }
+
+    async fn retire(&self, epoch: Epoch) -> Result<(), LedgerError> {
+        self.inner.retire(epoch).await
+    }
+
+    async fn liveness(&self, epoch: Epoch) -> Result<Liveness, LedgerError> {
+        self.inner.liveness(epoch).await
+    }
+
+    async fn time(&self) -> Result<Option<Time>, LedgerError> {
+        self.inner.time().await
     }
 
     async fn compare_and_set(&self, change: Change) -> Result<Stored, LedgerError> {
         let store = self.stores.fetch_add(1, Ordering::SeqCst) + 1;
         if !self.fails(store) {
-            return self.inner.compare_and_set(change).await;
+            let stored = self.inner.compare_and_set(change).await;
+            let slow = *self.slow.lock().unwrap();
+            tokio::time::sleep(slow).await;
+            return stored;
         }
         if self.fault == Fault::After {
             self.inner.compare_and_set(change).await?;
@@ -79,15 +118,23 @@ impl Ledger for Faulty {
         self.inner.history(key).await
     }
 
-    async fn forget(&self, key: &Key, expected: Version) -> Result<bool, LedgerError> {
-        self.inner.forget(key, expected).await
+    async fn line(&self, resource: &Resource) -> Result<Vec<Entry>, LedgerError> {
+        self.inner.line(resource).await
+    }
+
+    async fn due(&self, now: Time, after: Option<&Entry>, limit: usize) -> Result<Vec<Entry>, LedgerError> {
+        self.inner.due(now, after, limit).await
+    }
+
+    async fn draw(&self, draw: Draw) -> Result<bool, LedgerError> {
+        self.inner.draw(draw).await
+    }
+
+    async fn forget(&self, key: &Key, expected: Version, remains: Remains) -> Result<bool, LedgerError> {
+        self.inner.forget(key, expected, remains).await
     }
 
     async fn changed(&self, key: &Key, seen: Option<Version>) -> Result<(), LedgerError> {
         self.inner.changed(key, seen).await
-    }
-
-    async fn owner_alive(&self, epoch: Epoch) -> Result<bool, LedgerError> {
-        self.inner.owner_alive(epoch).await
     }
 }

@@ -1,5 +1,7 @@
 //! What a process leaves behind that is killed.
 
+use std::time::Duration;
+
 use settled::protocol::{Digest, Event, Loss, Policy, Start, Step, Time, What};
 use settled::{Change, Ledger};
 
@@ -7,7 +9,7 @@ use super::{World, operation};
 
 /// What a process left that was killed when its record was in this state.
 pub async fn left(world: &World, state: &str, policy: Policy) {
-    let dead = world.ledger.register().await.unwrap();
+    let dead = world.ledger.register(Duration::from_secs(60)).await.unwrap();
     let asked = operation(policy);
     let mut record = None;
     let mut step = |what| {
@@ -42,6 +44,8 @@ pub async fn left(world: &World, state: &str, policy: Policy) {
             sent: None,
             outcome: (state == "confirmed").then(|| "charged".into()),
             note: None,
+            resource: asked.resource.clone().filter(|_| expected.is_none()),
+            keep_until: None,
         };
         world.ledger.compare_and_set(change).await.unwrap();
     }

@@ -18,8 +18,8 @@ use settled::protocol::{
     AttemptId, Cause, Digest, Ends, Epoch, ErrorClass, Key, Policy, Repeat, SealScope, Time, ToolKind,
 };
 use settled::{
-    Alerts, Answer, Answered, Clock, Engine, EngineError, EngineOptions, Entry, Ledger, MemoryLedger, Operation,
-    Outgoing, Recoverable, Seen, Tool, ToolReply,
+    Alerts, Answer, Answered, Clock, Engine, EngineError, EngineOptions, Entry, Ledger, Limits, MemoryLedger,
+    Operation, Outgoing, Question, Recoverable, Seen, Tool, ToolReply,
 };
 use tokio::time::Instant;
 
@@ -36,17 +36,30 @@ impl Clock for TokioClock {
 
 /// Counts alerts.
 #[derive(Default)]
-pub struct CountedAlerts(pub AtomicUsize);
+pub struct CountedAlerts(pub AtomicUsize, pub Mutex<Vec<String>>);
 
 impl CountedAlerts {
     pub fn count(&self) -> usize {
         self.0.load(Ordering::SeqCst)
+    }
+
+    /// What was told of the tool's health.
+    pub fn health(&self) -> Vec<String> {
+        self.1.lock().unwrap().clone()
     }
 }
 
 impl Alerts for CountedAlerts {
     fn raise(&self, _entry: &Entry, _cause: &Cause<Digest>) {
         self.0.fetch_add(1, Ordering::SeqCst);
+    }
+
+    fn failing(&self, _scope: &str, tool: &str, attempts: u32) {
+        self.1.lock().unwrap().push(format!("{tool} failed {attempts} times"));
+    }
+
+    fn recovered(&self, _scope: &str, tool: &str) {
+        self.1.lock().unwrap().push(format!("{tool} recovered"));
     }
 }
 
@@ -154,11 +167,11 @@ impl Tool for Script {
         }
     }
 
-    async fn observe(&self, _key: &Key, _attempt: AttemptId) -> Seen {
+    async fn observe(&self, _question: &Question) -> Seen {
         self.look(Seen::NotApplied)
     }
 
-    async fn seal(&self, _key: &Key, _attempt: AttemptId, _scope: SealScope) -> Seen {
+    async fn seal(&self, _question: &Question, _scope: SealScope) -> Seen {
         self.look(Seen::Sealed)
     }
 }
@@ -172,14 +185,11 @@ pub fn operation(policy: Policy) -> Operation {
 }
 
 pub fn with_arguments(policy: Policy, arguments: &'static str) -> Operation {
-    Operation {
-        key: key(),
-        fingerprint: Digest::of(arguments.as_bytes()),
-        asked: Bytes::from_static(arguments.as_bytes()),
-        send_instead: None,
-        policy,
-        timeout: TIMEOUT,
-    }
+    Operation { limits: limits(), ..Operation::new(key(), arguments, policy) }
+}
+
+pub fn limits() -> Limits {
+    Limits { attempt: TIMEOUT, settle: Duration::from_secs(86_400), ..Limits::default() }
 }
 
 pub fn opaque() -> Policy {
@@ -196,6 +206,8 @@ pub fn options() -> (EngineOptions, Arc<CountedAlerts>) {
     let options = EngineOptions {
         clock: Arc::new(TokioClock(Instant::now())),
         alerts: alerts.clone(),
+        // Long waits on a paused clock would be made of nothing but renewals.
+        lease: Duration::from_secs(1_000_000),
         ..EngineOptions::default()
     };
     (options, alerts)
@@ -263,7 +275,7 @@ pub fn unknown(replayed: bool) -> Answer {
     Answer::Unknown { error: None, replayed }
 }
 
-pub fn recoverable(policy: Policy, tool: &Arc<Script>) -> impl Fn(&Entry) -> Option<Recoverable> + Send + Sync {
+pub fn recoverable(policy: Policy, tool: &Arc<Script>) -> impl Fn(&Entry) -> Option<Recoverable> + Send + Sync + use<> {
     let tool = tool.clone();
-    move |_| Some(Recoverable { policy, tool: Some(tool.clone()), timeout: TIMEOUT })
+    move |_| Some(Recoverable { policy, tool: Some(tool.clone()), limits: limits() })
 }

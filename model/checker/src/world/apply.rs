@@ -64,6 +64,7 @@ impl Rules {
             Move::Tick => self.tick(&mut world),
             Move::Decide { key } => self.decide(&mut world, key),
         }
+        self.move_up(&mut world);
         self.forget_what_cannot_matter(&mut world);
         if world.wrongs.overflowed {
             self.overflowed.store(true, Ordering::Relaxed);
@@ -163,6 +164,12 @@ impl Rules {
                 state.waiting |= 1 << call;
                 self.read_or_step(world, guard, key, Some(call), storing)
             }
+            Input::Resume { key, take_over: false } if self.waits_in_line(world, key) => {
+                (storing == Storing::Works && self.is_its_turn(world, key)).then(|| {
+                    world.push_todo(guard, Todo { key, what: Do::Begin });
+                })
+            }
+            Input::GiveUp { key } => self.step(world, guard, key, What::Cancel, None, storing),
             Input::Resume { key, take_over } => {
                 if self.description.guard.claim == Claim::ReadThenWrite && !take_over {
                     self.read_or_step(world, guard, key, None, storing)
@@ -231,7 +238,8 @@ impl Rules {
         let sender_done = owner == Some(DEAD) || owner == Some(World::owner(guard));
         let call = self.call_of_record(world, key);
         let of_resource = |made_for: &&u8| self.share_resource(call, **made_for);
-        let undisturbed = world.effects.iter().rev().find(of_resource).is_none_or(|last| *last == call)
+        // Who holds a line knows that nobody else has begun.
+        let undisturbed = self.description.guard.resources.is_line() || world.effects.iter().rev().find(of_resource).is_none_or(|last| *last == call)
             && !(0..self.callers()).any(|other| {
                 other != call && self.share_resource(call, other) && world.callers[usize::from(other)].calls > 0
             });
@@ -258,8 +266,8 @@ impl Rules {
 
     pub(crate) fn call_event(&self, call: u8) -> What<u8> {
         let start = match self.description.guard.start {
-            StartRule::OneWrite => Start::Now,
-            StartRule::TwoWrites => Start::Later,
+            StartRule::OneWrite if !self.description.guard.resources.is_line() => Start::Now,
+            StartRule::OneWrite | StartRule::TwoWrites => Start::Later,
         };
         What::Call { fingerprint: self.arguments_of(call), start }
     }
@@ -281,6 +289,12 @@ impl Rules {
                 Some(())
             }
             Do::Alert => self.step(world, guard, key, What::Alerted, None, storing),
+            Do::Begin if self.waits_in_line(world, key) => {
+                let what = self.resume(world, guard, key, false);
+                self.step(world, guard, key, what, None, storing)
+            }
+            // Somebody else was there first.
+            Do::Begin => (storing == Storing::Works).then_some(()),
             Do::NoteDelivery(generation) => {
                 let from = self.clock(world, guard);
                 let what = What::Delivered { generation: generation.into(), from };

@@ -5,7 +5,7 @@
 
 use settled_protocol::{Epoch, ErrorClass, Event, Loss, Reply, SealScope, Time, What};
 
-use crate::description::{Description, Keeps, KeySource, Kind, RepeatRule};
+use crate::description::{Description, Frees, Keeps, KeySource, Kind, RepeatRule};
 use crate::machine::{Id, Stage, View, Write};
 
 use super::{Asking, DEAD, KeyState, Message, Of, Phase, Rules, World};
@@ -57,6 +57,8 @@ impl Rules {
             None => ignored(What::Lost { of: of.into(), how: Loss::ConnectionLost }),
         };
         match *message {
+            // A line may wait for it.
+            Message::Request { .. } if self.description.guard.frees != Frees::WhenSettled => false,
             Message::Request { of, owner, cut, .. } => {
                 self.cannot_apply(entry, &view, of, owner)
                     && (owner == 0
@@ -65,6 +67,7 @@ impl Rules {
                             && reply_ignored(of, None)
                             && reply_ignored(of, Some(Reply::Error(ErrorClass::Unproven, 0)))
                             && reply_ignored(of, Some(Reply::Error(ErrorClass::NotRun, 0)))
+                            && reply_ignored(of, Some(Reply::Error(ErrorClass::Busy, 0)))
                             && reply_ignored(of, Some(Reply::Result(entry.memory.effect))))
             }
             Message::Working { .. } => false,

@@ -1,8 +1,8 @@
 //! A guard's step, and what the ledger makes of it: what is stored, what is durable, what is lost.
 
-use settled_protocol::What;
+use settled_protocol::{ErrorClass, Reply, What};
 
-use crate::description::{Acknowledged, AfterSyncError, Intent, Resources, Torn, WithoutLedger};
+use crate::description::{Acknowledged, AfterSyncError, InDoubt, Intent, Resources, Torn, WithoutLedger};
 use crate::machine::{Act, Id, Stage, Write};
 
 use super::{Asking, Do, Heard, KeyState, Message, Rules, Storing, Todo, World};
@@ -46,7 +46,7 @@ impl Rules {
 
     /// The same on the record as it was read, which may no longer be the one in the ledger.
     pub(crate) fn turn(&self, world: &mut World, turn: &Turn) -> Option<()> {
-        let step = self.guard.step(turn.read, &self.event(world, turn.guard, turn.what));
+        let step = self.guard.step(turn.read, &self.event(world, turn.guard, self.taken_for(turn.what)));
         let write = match step.write {
             Write::Nothing if turn.storing != Storing::Works => return None,
             Write::Nothing => None,
@@ -56,9 +56,11 @@ impl Rules {
         if let (Some(Some(record)), Some(call)) = (write, turn.asker) {
             self.note_who_began(world, turn, record, call);
         }
-        if let Some(record) = write
-            && self.store(world, turn, record) == Stored::Stop
-        {
+        let stored = write.map(|record| self.store(world, turn, record));
+        if let Some(Some(record)) = write {
+            self.join_line(world, turn.guard, turn.key, record);
+        }
+        if stored == Some(Stored::Stop) {
             if let Some(call) = turn.asker {
                 world.guards[usize::from(turn.guard)].waiting &= !(1 << call);
             }
@@ -68,6 +70,19 @@ impl Rules {
             self.act(world, turn, act, write.is_some());
         }
         Some(())
+    }
+
+    /// What the guard takes news of an attempt for.
+    fn taken_for(&self, what: What<u8>) -> What<u8> {
+        let busy = Reply::Error(ErrorClass::Busy, 0);
+        match what {
+            What::Reply { of, reply: Reply::Error(ErrorClass::Unproven, _) } | What::Lost { of, .. }
+                if self.description.guard.in_doubt == InDoubt::Busy =>
+            {
+                What::Reply { of, reply: busy }
+            }
+            _ => what,
+        }
     }
 
     /// A call's step writes a record only if it begins an operation, or notes that an answer has not arrived.
@@ -190,7 +205,7 @@ impl Rules {
 
     /// Whether a call must wait for another one of its resource: one that is under way, or may be.
     pub(crate) fn must_wait_for_resource(&self, world: &World, call: u8, key: u8) -> bool {
-        if self.description.guard.resources == Resources::Ignored || world.keys[usize::from(key)].record.is_some() {
+        if self.description.guard.resources != Resources::OneAtATime || world.keys[usize::from(key)].record.is_some() {
             return false;
         }
         (0u8..).zip(&world.keys).any(|(other, entry)| {

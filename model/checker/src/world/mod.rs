@@ -6,6 +6,7 @@
 mod apply;
 mod futile;
 mod ledger;
+mod line;
 mod moves;
 mod network;
 mod next;
@@ -159,6 +160,8 @@ pub enum Do {
     /// Alert a person.
     #[default]
     Alert,
+    /// Dispatch what it has found to be first in its resource's line.
+    Begin,
     /// Note that the answer about this operation under the key was delivered.
     NoteDelivery(u8),
     /// Write what follows from a record as it was read some time ago (`claim = "read-then-write"`).
@@ -227,6 +230,10 @@ pub struct KeyState {
     pub forgotten: bool,
     /// For which logical call its operation is: that whose step began it. (Kept only where the key doesn't tell.)
     pub call: u8,
+    /// Its operation's place in its resource's line; 0: none.
+    pub place: u8,
+    /// Who put it there, from 1; 0: a process that has died, or nobody.
+    pub by: u8,
     /// The first effect made under the key, from 1, whatever the tool remembers of it; 0: none.
     pub made: u8,
     /// What the tool remembers under the key.

@@ -151,6 +151,11 @@ pub enum Input {
         /// Whether an answer gets lost on its way to the caller.
         lost: bool,
     },
+    /// It gives up what waits for its resource, unsent: its own, or what a dead process had waiting.
+    GiveUp {
+        /// The key.
+        key: u8,
+    },
     /// A settled record's time is over.
     Expire {
         /// The key.

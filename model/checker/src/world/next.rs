@@ -163,6 +163,7 @@ impl Rules {
             let resume = |take_over| Input::Resume { key, take_over };
             let gives_up = self.description.guard.gives_up && !busy;
             match view.stage {
+                Stage::Created if self.waits_in_line(world, key) => self.line_moves(world, guard, key, busy, offers),
                 Stage::Created | Stage::Confirmed if gives_up => offers.guard(guard, resume(false), None),
                 Stage::Unknown(_) if gives_up && !asking => offers.guard(guard, resume(false), None),
                 Stage::Dispatched(owner) if owner == me => {
@@ -184,7 +185,7 @@ impl Rules {
         if holds_something {
             offers.fault(Fault::GuardCrash, Move::CrashGuard { guard });
         }
-        if self.description.time_passes() {
+        if self.description.clocks_matter() {
             let begun = world.now > 0 || world.keys.iter().any(|key| key.record.is_some());
             for ahead in [true, false] {
                 if !begun && state.clock == 0 {
@@ -192,6 +193,23 @@ impl Rules {
                 }
                 offers.fault(Fault::ClockJump, Move::SetClock { guard, ahead, jump: true });
             }
+        }
+    }
+
+    /// What may become of an operation that waits for its resource: its own process looks whether it is first, or has waited
+    /// long enough; another gives it up if that process's lease has run out.
+    fn line_moves(&self, world: &World, guard: u8, key: u8, busy: bool, offers: &mut Offers) {
+        let creator = world.keys[usize::from(key)].by;
+        let give_up = Input::GiveUp { key };
+        if busy || !self.description.guard.gives_up {
+        } else if creator == guard + 1 {
+            offers.guard(guard, Input::Resume { key, take_over: false }, None);
+            if !self.is_its_turn(world, key) {
+                let fault = (!self.is_held_for_long(world, key)).then_some(Fault::Timeout);
+                offers.guard(guard, give_up, fault);
+            }
+        } else {
+            offers.guard(guard, give_up, (creator != 0).then_some(Fault::Takeover));
         }
     }
 

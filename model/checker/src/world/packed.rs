@@ -80,9 +80,10 @@ impl From<Message> for Packed {
                     None => (0, 0),
                     Some(Reply::Error(ErrorClass::NotRun, error)) => (1, error),
                     Some(Reply::Error(ErrorClass::Unproven, error)) => (2, error),
-                    Some(Reply::Result(result)) => (3, result),
+                    Some(Reply::Error(ErrorClass::Busy, error)) => (3, error),
+                    Some(Reply::Result(result)) => (4, result),
                 };
-                begin(REPLY, key, to, of).put(2, kind).put(5, value.into())
+                begin(REPLY, key, to, of).put(3, kind).put(5, value.into())
             }
             Message::Question { key, of, asking, from } => {
                 let asking = match asking {
@@ -119,11 +120,12 @@ impl From<Packed> for Message {
             }
             WORKING => Message::Working { key, call: read.get(2), of, owner: process, result: read.get(5) },
             REPLY => {
-                let (kind, value) = (read.get(2), read.get(5));
+                let (kind, value) = (read.get(3), read.get(5));
                 let reply = match kind {
                     0 => None,
                     1 => Some(Reply::Error(ErrorClass::NotRun, value)),
                     2 => Some(Reply::Error(ErrorClass::Unproven, value)),
+                    3 => Some(Reply::Error(ErrorClass::Busy, value)),
                     _ => Some(Reply::Result(value)),
                 };
                 Message::Reply { key, of, to: process, reply }
@@ -156,6 +158,7 @@ const ANSWER: u64 = 1;
 const ALERT: u64 = 2;
 const NOTE: u64 = 3;
 const WRITE: u64 = 4;
+const BEGIN: u64 = 5;
 
 impl From<Todo> for Packed {
     fn from(todo: Todo) -> Packed {
@@ -175,6 +178,7 @@ impl From<Todo> for Packed {
                 begin(ANSWER).put(3, kind).put(1, replayed.into()).put(6, value).put(4, generation.into())
             }
             Do::Alert => begin(ALERT),
+            Do::Begin => begin(BEGIN),
             Do::NoteDelivery(generation) => begin(NOTE).put(4, generation.into()),
             Do::Write { call, read } => {
                 begin(WRITE).put(3, call.min(7).into()).put(16, read.map_or(0, crate::machine::Id::number).into())
@@ -203,6 +207,7 @@ impl From<Packed> for Todo {
                 Do::Answer(answer, read.get(4))
             }
             ALERT => Do::Alert,
+            BEGIN => Do::Begin,
             NOTE => Do::NoteDelivery(read.get(4)),
             _ => {
                 let call = read.get(3);
@@ -280,10 +285,10 @@ fn key_words(key: &KeyState) -> [u64; 2] {
             memory.since,
             memory.sealed,
             memory.own,
-            key.call,
+            key.call | key.by << 4,
             key.made,
             told,
-            key.forgotten.into(),
+            u8::from(key.forgotten) | key.place << 1,
         ]),
     ]
 }

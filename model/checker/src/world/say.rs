@@ -189,6 +189,13 @@ impl Rules {
                     let lost = if lost { ", but the answer gets lost" } else { "" };
                     said(me, None, "answer", format!("answers: {}{lost}", answer_text(answer)))
                 }
+                Do::Begin => {
+                    let text = match self.waits_in_line(before, key) {
+                        true => format!("begins with {}, which it had found to be first in line", self.key_name(key)),
+                        false => format!("does nothing about {}: somebody else was there first", self.key_name(key)),
+                    };
+                    said(me, None, "begin", text)
+                }
                 Do::Alert => said(me, None, "escalate", format!("asks a person about {}", self.key_name(key))),
                 Do::NoteDelivery(_) => {
                     said(me, None, "note", format!("notes that the answer was delivered ({})", self.key_name(key)))
@@ -200,6 +207,18 @@ impl Rules {
                     said(me, None, "write", format!("goes on with what it had read for {}’s call", caller(call)))
                 }
             },
+            Input::Resume { key, take_over: false } if self.waits_in_line(before, key) => {
+                said(me, None, "look", format!("finds {} first in the line of its resource", self.key_name(key)))
+            }
+            Input::GiveUp { key } => {
+                let who = match before.keys[usize::from(key)].by {
+                    0 => ", whose process is dead",
+                    by if by == guard + 1 => ", which has waited long enough",
+                    _ => ", whose process is only paused",
+                };
+                let text = format!("gives up {}{who}: it was never sent", self.key_name(key));
+                said(me, None, "give-up", text)
+            }
             Input::Resume { key, take_over } => {
                 let paused = take_over && self.stage(before, key) != Some(Stage::Dispatched(DEAD));
                 let (kind, text) = match take_over {
@@ -328,6 +347,7 @@ impl Rules {
             parts.push(match todo.what {
                 Do::Send(of) => format!("is about to send {} ({key})", attempt(of)),
                 Do::Answer(answer, _) => format!("is about to answer: {}", answer_text(answer)),
+                Do::Begin => format!("is about to begin with {key}"),
                 Do::Alert => format!("is about to ask a person about {key}"),
                 Do::NoteDelivery(_) => format!("is about to note a delivery ({key})"),
                 Do::Write { .. } => format!("has read {key}, and will write"),
@@ -365,6 +385,7 @@ impl Rules {
                     Some(Reply::Result(0)) => "accepted, without an effect".to_owned(),
                     Some(Reply::Result(effect)) => format!("done (effect {effect})"),
                     Some(Reply::Error(ErrorClass::NotRun, _)) => "an error that proves it did not run".to_owned(),
+                    Some(Reply::Error(ErrorClass::Busy, _)) => "busy: it did not run, and may be asked again".to_owned(),
                     Some(Reply::Error(ErrorClass::Unproven, _)) => "an error".to_owned(),
                 };
                 format!("{reply} ({})", of_what(of))

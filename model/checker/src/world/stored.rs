@@ -87,7 +87,8 @@ fn write_key(key: &KeyState, bytes: &mut Vec<u8>) {
     bytes.extend(key.told_failed.to_le_bytes());
     bytes.extend(key.applied.to_le_bytes());
     let ToolMemory { effect, since, sealed, own } = key.memory;
-    bytes.extend([told, key.forgotten.into(), key.call, key.made, effect, since, sealed, own]);
+    let (forgotten, call) = (u8::from(key.forgotten) | key.place << 1, key.call | key.by << 4);
+    bytes.extend([told, forgotten, call, key.made, effect, since, sealed, own]);
 }
 
 fn read_key(bytes: &mut Bytes) -> Option<KeyState> {
@@ -98,11 +99,14 @@ fn read_key(bytes: &mut Bytes) -> Option<KeyState> {
         1 => Some(Definite::Failed),
         result => Some(Definite::Done(result - 2)),
     };
-    let forgotten = bytes.byte()? != 0;
-    let (call, made) = (bytes.byte()?, bytes.byte()?);
+    let forgotten = bytes.byte()?;
+    let (forgotten, place) = (forgotten & 1 != 0, forgotten >> 1);
+    let call = bytes.byte()?;
+    let (call, by) = (call & 0xf, call >> 4);
+    let made = bytes.byte()?;
     let (effect, since, sealed, own) = (bytes.byte()?, bytes.byte()?, bytes.byte()?, bytes.byte()?);
     let memory = ToolMemory { effect, since, sealed, own };
-    Some(KeyState { record, durable, first_told, told_failed, applied, forgotten, call, made, memory })
+    Some(KeyState { record, durable, first_told, told_failed, applied, forgotten, call, place, by, made, memory })
 }
 
 impl Wrongs {

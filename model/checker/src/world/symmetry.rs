@@ -42,6 +42,7 @@ impl Rules {
         for key in &mut world.keys {
             let same = key.record == key.durable;
             key.record = key.record.map(|record| self.guard.with_owner(record, name));
+            key.by = small(key.by);
             key.durable = if same { key.record } else { key.durable.map(|r| self.guard.with_owner(r, name)) };
         }
         for guard in &mut world.guards {

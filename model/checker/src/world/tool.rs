@@ -2,7 +2,7 @@
 
 use settled_protocol::{Epoch, ErrorClass, Event, Reply, What};
 
-use crate::description::Kind;
+use crate::description::{Kind, Rejects};
 use crate::machine::{Asked, Served, Write};
 
 use super::{Asking, DEAD, How, Message, Rules, World};
@@ -19,7 +19,7 @@ impl Rules {
             How::CrashAfter => (true, Some(None)),
             How::ErrorBefore => (false, Some(Some(Reply::Error(ErrorClass::Unproven, 0)))),
             How::ErrorAfter => (true, Some(Some(Reply::Error(ErrorClass::Unproven, 0)))),
-            How::Rejected => (false, Some(Some(Reply::Error(ErrorClass::NotRun, 0)))),
+            How::Rejected => (false, Some(Some(Reply::Error(self.class_of_rejections(), 0)))),
         };
         if how == How::CrashBefore || how == How::CrashAfter {
             self.tool_dies(world);
@@ -36,6 +36,13 @@ impl Rules {
         }
         let own = if carries_out { Some(self.carry_out(world, request)) } else { None };
         self.reply(world, key, of, to, answer.unwrap_or(own));
+    }
+
+    fn class_of_rejections(&self) -> ErrorClass {
+        match self.description.tool.rejects {
+            Rejects::ForGood => ErrorClass::NotRun,
+            Rejects::Busy => ErrorClass::Busy,
+        }
     }
 
     fn reply(&self, world: &mut World, key: u8, of: super::Of, to: u8, reply: Option<Reply<u8>>) {

@@ -204,6 +204,7 @@ fn event(point: &Point, r: usize) -> Event<u8> {
             reply: match value(point, REPLY) {
                 "result" => Reply::Result(data),
                 "not-run" => Reply::Error(ErrorClass::NotRun, data),
+                "busy" => Reply::Error(ErrorClass::Busy, data),
                 _ => Reply::Error(ErrorClass::Unproven, data),
             },
         },

@@ -37,7 +37,7 @@ dims! {
     TAKE_OVER = "event" "take-over" ["no" "yes"],
     SENDER_DONE = "event" "sender-done" ["no" "yes"],
     UNDISTURBED = "event" "undisturbed" ["no" "yes"],
-    REPLY = "event" "reply" ["result" "not-run" "unproven"],
+    REPLY = "event" "reply" ["result" "not-run" "busy" "unproven"],
     LOSS = "event" "loss" ["timed-out" "connection-lost"],
     SEEN = "event" "seen" ["applied" "not-applied" "sealed-attempts" "sealed-operation" "unclear"],
     CONCLUSIVE = "event" "conclusive" ["no" "yes"],
@@ -111,7 +111,7 @@ pub fn events(of: &Point) -> Vec<Point> {
         let dims: &[usize] = match value(&what, WHAT) {
             "call" => &[ARGUMENTS, START, WINDOW, DUE],
             "resume" => &[TAKE_OVER, SENDER_DONE, UNDISTURBED, BUDGET, IN_TIME, STILL],
-            "reply" => &[REPLY, OF],
+            "reply" => &[REPLY, OF, BUDGET],
             "lost" => &[LOSS, OF],
             "observed" => &[SEEN, CONCLUSIVE, OF, BUDGET, CHECKS],
             "committed" => &[OF, OWNER],

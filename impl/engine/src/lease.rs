@@ -1,0 +1,222 @@
+//! This process's ownership: the epoch under which it sends, and the lease that says for how long.
+//!
+//! The lease is kept at the ledger and measured there. Here it is measured from *before* each renewal was asked for, on a
+//! clock that goes on while the process is stopped or the host sleeps; so it has run out here before it has there.
+//!
+//! A process that was frozen past its lease has been fenced: others may have taken its operations over. It sends nothing of
+//! what it had queued, says so, and goes on under a new epoch. (Safety does not rest on that: whoever takes over never sends
+//! the same attempt again. Rule 5.)
+
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use settled_protocol::{Digest, Epoch, Record};
+
+use crate::engine::Inner;
+use crate::figures;
+use crate::history::Happened;
+use crate::ledger::{Entry, Liveness, Renewal};
+use crate::sync::lock;
+use crate::time::since_boot;
+
+/// The body of the error of a call that was not sent because its process had been fenced.
+pub(crate) const FENCED: &[u8] =
+    b"nothing was sent, and nothing will be: this process was stopped, or cut off from the \
+    ledger, for longer than its lease, and has been fenced";
+
+/// The epochs of this process.
+pub(crate) struct Ownership {
+    lease: Duration,
+    held: Mutex<Held>,
+    /// One renewal at a time: two could both find themselves fenced.
+    renewing: tokio::sync::Mutex<()>,
+}
+
+struct Held {
+    epoch: Epoch,
+    /// Since boot; zero once it is fenced.
+    until: Duration,
+    /// Epochs of this process that are over.
+    past: BTreeSet<Epoch>,
+    /// Those of them that the ledger doesn't know to be over yet.
+    unretired: BTreeSet<Epoch>,
+    /// The engine has been shut down.
+    closed: bool,
+}
+
+impl Ownership {
+    /// An ownership that was asked for at `asked` since boot.
+    pub(crate) fn new(epoch: Epoch, lease: Duration, asked: Duration) -> Ownership {
+        let (past, unretired) = (BTreeSet::new(), BTreeSet::new());
+        let held = Mutex::new(Held { epoch, until: asked + lease, past, unretired, closed: false });
+        Ownership { lease, held, renewing: tokio::sync::Mutex::new(()) }
+    }
+
+    /// The epoch under which this process sends now.
+    pub(crate) fn epoch(&self) -> Epoch {
+        lock(&self.held).epoch
+    }
+
+    /// Whether this process is or was the owner of that name.
+    pub(crate) fn is_mine(&self, epoch: Epoch) -> bool {
+        let held = lock(&self.held);
+        held.epoch == epoch || held.past.contains(&epoch)
+    }
+
+    /// Whether the epoch is the present one and its lease runs.
+    fn holds(&self, epoch: Epoch) -> bool {
+        let held = lock(&self.held);
+        held.epoch == epoch && since_boot() < held.until
+    }
+
+    fn extend(&self, epoch: Epoch, asked: Duration) {
+        let mut held = lock(&self.held);
+        if held.epoch == epoch && held.until > Duration::ZERO {
+            held.until = held.until.max(asked + self.lease);
+        }
+    }
+
+    /// From here on nothing is sent under this epoch. Returns whether that is news.
+    fn fence(&self, epoch: Epoch) -> bool {
+        let mut held = lock(&self.held);
+        let news = held.epoch == epoch && held.until > Duration::ZERO;
+        if news {
+            held.until = Duration::ZERO;
+        }
+        news
+    }
+
+    fn succeed(&self, epoch: Epoch, asked: Duration) {
+        let mut held = lock(&self.held);
+        let before = std::mem::replace(&mut held.epoch, epoch);
+        held.past.insert(before);
+        held.unretired.insert(before);
+        held.until = asked + self.lease;
+    }
+
+    fn is_fenced(&self) -> bool {
+        lock(&self.held).until == Duration::ZERO
+    }
+
+    /// Nothing is sent any more, and no new epoch is taken. Returns the last one.
+    pub(crate) fn close(&self) -> Epoch {
+        let mut held = lock(&self.held);
+        held.closed = true;
+        held.until = Duration::ZERO;
+        held.epoch
+    }
+
+    fn is_closed(&self) -> bool {
+        lock(&self.held).closed
+    }
+
+    fn unretired(&self) -> Vec<Epoch> {
+        lock(&self.held).unretired.iter().copied().collect()
+    }
+
+    fn retired(&self, epoch: Epoch) {
+        lock(&self.held).unretired.remove(&epoch);
+    }
+}
+
+impl Inner {
+    /// Renews the lease for as long as the engine lives.
+    pub(crate) fn keep_lease(self: &Arc<Self>) {
+        let every = self.ownership.lease / 3;
+        let weak = Arc::downgrade(self);
+        tokio::spawn(async move {
+            loop {
+                tokio::time::sleep(every).await;
+                let Some(inner) = weak.upgrade() else { return };
+                inner.renew().await;
+                inner.clock.synchronise(&*inner.ledger, &*inner.options.clock).await;
+                inner.tell_requests().await;
+                inner.retire_past().await;
+            }
+        });
+    }
+
+    /// Whether an attempt may be sent under this epoch now.
+    pub(crate) async fn may_send(&self, epoch: Epoch) -> bool {
+        if self.ownership.holds(epoch) {
+            return true;
+        }
+        // Only the ledger knows whether the lease is really over: a slow renewal may be on its way.
+        self.renew().await;
+        self.ownership.holds(epoch)
+    }
+
+    async fn renew(&self) {
+        let _one = self.ownership.renewing.lock().await;
+        if self.ownership.is_closed() {
+            return;
+        }
+        let epoch = self.ownership.epoch();
+        if !self.ownership.is_fenced() {
+            let asked = since_boot();
+            let renewal =
+                tokio::time::timeout(self.ownership.lease, self.ledger.renew(epoch, self.ownership.lease)).await;
+            match renewal {
+                Ok(Ok(Renewal::Held)) => return self.ownership.extend(epoch, asked),
+                Ok(Ok(Renewal::Fenced)) => self.fenced(epoch),
+                Ok(Err(error)) => {
+                    tracing::warn!(%epoch, %error, "the lease could not be renewed: nothing is sent once it has run out");
+                    return;
+                }
+                Err(_) => {
+                    tracing::warn!(%epoch, "the lease could not be renewed in time: nothing is sent once it has run out");
+                    return;
+                }
+            }
+        }
+        let asked = since_boot();
+        match self.ledger.register(self.ownership.lease).await {
+            Ok(next) => {
+                self.ownership.succeed(next, asked);
+                self.tell_of_itself(|| Happened::Started);
+                tracing::warn!(fenced = %epoch, epoch = %next, "goes on under a new epoch");
+            }
+            Err(error) => {
+                tracing::warn!(%epoch, %error, "no new epoch could be had after it was fenced: nothing is sent")
+            }
+        }
+    }
+
+    fn fenced(&self, epoch: Epoch) {
+        if self.ownership.fence(epoch) {
+            figures::fenced();
+            tracing::error!(
+                %epoch,
+                "fenced: this process was stopped, or cut off from the ledger, for longer than its lease; what it had not sent \
+                 yet will not be sent",
+            );
+            self.tell_of_itself(|| Happened::Fenced { epoch });
+        }
+    }
+
+    /// Tells the ledger of epochs that are over, once nothing of theirs is queued here any more.
+    async fn retire_past(&self) {
+        for epoch in self.ownership.unretired() {
+            if self.attempts.all_have_left(epoch) && self.ledger.retire(epoch).await.is_ok() {
+                self.ownership.retired(epoch);
+            }
+        }
+    }
+
+    /// Whether the operation's owner may still be at work on it. A ledger that can't tell leaves it at work.
+    pub(crate) async fn liveness(&self, owner: Epoch) -> Liveness {
+        self.ledger.liveness(owner).await.unwrap_or(Liveness::Alive)
+    }
+
+    /// Whether nothing of the record's latest dispatch can still be put on the wire (rule 6).
+    pub(crate) async fn sender_done(&self, entry: &Entry) -> bool {
+        let record: &Record<Digest> = &entry.record;
+        let Some(sent) = record.sent() else {
+            return true;
+        };
+        let elsewhere_done =
+            self.ownership.is_mine(sent.owner()) || self.liveness(sent.owner()).await == Liveness::Gone;
+        elsewhere_done && self.attempts.have_left(&entry.key)
+    }
+}

@@ -1,0 +1,162 @@
+//! Ownership: leases, takeover, fencing.
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
+mod support;
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use settled::protocol::{Policy, ToolKind};
+use settled::{Answer, Engine, EngineOptions, Ledger, Liveness, MemoryLedger, Operation, Seen};
+use support::{
+    Fault, Faulty, Play, Script, World, call, done, error, key, limits, opaque, operation, options, recoverable,
+    result, spawn_call, unknown,
+};
+
+const SECOND: Duration = Duration::from_secs(1);
+const LEASE: Duration = Duration::from_millis(300);
+
+/// Waits, on the host's clock, until something holds.
+async fn until(what: &str, mut holds: impl AsyncFnMut() -> bool) {
+    for _ in 0..1_000 {
+        if holds().await {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    panic!("{what} never came");
+}
+
+/// An engine whose lease runs out between the record of its dispatch and its send.
+struct Frozen {
+    memory: Arc<MemoryLedger>,
+    ledger: Arc<Faulty>,
+    engine: Engine,
+}
+
+impl Frozen {
+    async fn new() -> Frozen {
+        let memory = Arc::new(MemoryLedger::new());
+        let ledger = Arc::new(Faulty::new(memory.clone(), Fault::Before, usize::MAX, 0));
+        let options = EngineOptions { lease: LEASE, ..EngineOptions::default() };
+        let engine = Engine::start(ledger.clone(), options).await.unwrap();
+        *ledger.slow.lock().unwrap() = 3 * LEASE;
+        ledger.cut_off.store(true, Ordering::SeqCst);
+        Frozen { memory, ledger, engine }
+    }
+
+    fn wakes(&self) {
+        *self.ledger.slow.lock().unwrap() = Duration::ZERO;
+        self.ledger.cut_off.store(false, Ordering::SeqCst);
+    }
+}
+
+#[tokio::test]
+async fn who_is_frozen_past_its_lease_sends_nothing_says_so_and_goes_on_under_a_new_epoch() {
+    let frozen = Frozen::new().await;
+    let tool = Script::new([]);
+    let before = frozen.engine.epoch();
+    let Answer::Failed { error: Some(told), replayed: false } = call(&frozen.engine, opaque(), &tool).await else {
+        panic!("it must say that nothing was sent");
+    };
+    assert!(String::from_utf8_lossy(&told).contains("fenced"), "{told:?}");
+    assert_eq!(tool.sends(), 0);
+
+    frozen.wakes();
+    until("a new epoch", async || frozen.engine.epoch() != before).await;
+    until("the end of the old one", async || frozen.memory.liveness(before).await.unwrap() == Liveness::Gone).await;
+    let next =
+        Operation { key: settled::protocol::Key::new("test", "charge", "order 8").unwrap(), ..operation(opaque()) };
+    assert_eq!(frozen.engine.call(next, tool.clone()).await.unwrap().answer, done("ok", false));
+    assert_eq!(tool.sends(), 1);
+}
+
+#[tokio::test]
+async fn an_operation_taken_over_meanwhile_is_settled_by_what_its_first_owner_knows() {
+    let frozen = Frozen::new().await;
+    let tool = Script::new([]);
+    let waits = spawn_call(&frozen.engine, operation(opaque()), &tool);
+    until("the record", async || frozen.memory.get(&key()).await.unwrap().is_some()).await;
+    until("the end of the lease", async || {
+        frozen.memory.liveness(frozen.engine.epoch()).await.unwrap() == Liveness::Lapsed
+    })
+    .await;
+    let other = Engine::start(frozen.memory.clone(), EngineOptions::default()).await.unwrap();
+    assert_eq!(call(&other, opaque(), &tool).await, unknown(true));
+    assert!(matches!(waits.await.unwrap().unwrap().answer, Answer::Failed { .. }), "it knows that it did not send");
+    assert_eq!(tool.sends(), 0);
+    assert!(matches!(call(&other, opaque(), &tool).await, Answer::Failed { .. }));
+}
+
+#[tokio::test(start_paused = true)]
+async fn of_a_frozen_owner_not_applied_concludes_nothing() {
+    // It may still send what it had queued.
+    for (kill, sends) in [(false, 1), (true, 2)] {
+        let world = World::new().await;
+        let policy = Policy::new(ToolKind::Observable { settling: 1_000 });
+        let tool = Script::seeing(
+            [Play::Hang, Play::Effect(Duration::ZERO, result("second"))],
+            std::iter::repeat_n(Seen::NotApplied, 100),
+        );
+        let first = spawn_call(&world.engine, operation(policy), &tool);
+        world.until("dispatched").await;
+        // As its process would: with everything in it.
+        first.abort();
+        if kill {
+            world.ledger.kill(world.engine.epoch());
+        } else {
+            world.ledger.freeze(world.engine.epoch());
+        }
+        let other = world.another().await;
+        let answer = call(&other, policy, &tool).await;
+        assert_eq!(tool.sends(), sends, "killed: {kill}");
+        assert_eq!(answer, if kill { done("second", true) } else { unknown(true) });
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn of_two_processes_with_one_call_one_sends_and_both_are_told() {
+    let world = World::new().await;
+    let other = world.another().await;
+    let tool = Script::new([Play::Effect(5 * SECOND, result("receipt"))]);
+    let one = spawn_call(&world.engine, operation(opaque()), &tool);
+    let two = spawn_call(&other, operation(opaque()), &tool);
+    let (one, two) = (one.await.unwrap().unwrap().answer, two.await.unwrap().unwrap().answer);
+    assert_eq!(
+        [one, two]
+            .map(|answer| matches!(answer, Answer::Done { replayed: false, .. }))
+            .iter()
+            .filter(|own| **own)
+            .count(),
+        1
+    );
+    assert_eq!((tool.sends(), tool.effects()), (1, 1));
+
+    // Or, by policy, the second one isn't kept waiting.
+    let (options, alerts) = options();
+    let world = World::with(EngineOptions { patience: Some(SECOND), ..options }, alerts).await;
+    let other = world.another().await;
+    let tool = Script::new([Play::Effect(5 * SECOND, result("receipt"))]);
+    let one = spawn_call(&world.engine, operation(opaque()), &tool);
+    world.until("dispatched").await;
+    assert_eq!(call(&other, opaque(), &tool).await, Answer::InProgress);
+    assert_eq!(one.await.unwrap().unwrap().answer, done("receipt", false));
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_has_retired_is_not_waited_for() {
+    let world = World::new().await;
+    let tool = Script::new([Play::Effect(SECOND, error("500"))]);
+    // Held, because it is opaque, and its alert can't be recorded any more.
+    call(&world.engine, opaque(), &tool).await;
+    world.engine.retire().await.unwrap();
+    assert_eq!(world.ledger.liveness(world.engine.epoch()).await.unwrap(), Liveness::Gone);
+    let refused = Operation { key: settled::protocol::Key::new("test", "charge", "9").unwrap(), ..operation(opaque()) };
+    assert!(matches!(world.engine.call(refused, tool.clone()).await.unwrap().answer, Answer::Failed { .. }));
+    assert_eq!(tool.sends(), 1);
+    let other = world.another().await;
+    let recovered = other.recover(&recoverable(opaque(), &tool)).await.unwrap();
+    assert_eq!((recovered.found, recovered.escalated), (1, 1));
+    let _ = limits();
+}
