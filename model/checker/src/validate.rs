@@ -68,7 +68,10 @@ impl Description {
             );
         }
         if self.guard.frees != Frees::WhenSettled && !self.guard.resources.is_line() {
-            return refuse("guard.frees", "says when the next one in a line may begin: that needs `resources = \"line\"`");
+            return refuse(
+                "guard.frees",
+                "says when the next one in a line may begin: that needs `resources = \"line\"`",
+            );
         }
         if self.is_direct() && self.budget.memory > 0 {
             return refuse("budget.memory", "without a guard there are no records: `guard.processes` is 0");

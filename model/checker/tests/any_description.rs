@@ -50,18 +50,27 @@ fn guards() -> impl Strategy<Value = GuardRules> {
         select(vec![Answers::AfterStore, Answers::AtDispatch]),
         select(vec![InProgress::Waits, InProgress::Told]),
         select(vec![RepeatRule::Replay, RepeatRule::NewAfterFailure, RepeatRule::NewAfterDelivery]),
-        select(vec![Resources::Ignored, Resources::OneAtATime]),
+        select(vec![
+            Resources::Ignored,
+            Resources::OneAtATime,
+            Resources::Line,
+            Resources::LineByClock,
+            Resources::LineFreedByLease,
+        ]),
         select(vec![WithoutLedger::Refuses, WithoutLedger::SendsAnyway]),
     );
     let numbers = (0u8..=3, prop_oneof![2 => Just(0u8), 1 => 1u8..=8], 0u8..=8);
-    (choices, numbers, any::<(bool, bool)>(), core_rules()).prop_map(
-        |(choices, (processes, window, margin), (gives_up, single_delivery), rules)| {
+    let frees = select(vec![Frees::WhenSettled, Frees::WhenArrived, Frees::WhenQuiet]);
+    let in_doubt = select(vec![InDoubt::Unknown, InDoubt::Busy]);
+    (choices, numbers, any::<(bool, bool)>(), core_rules(), (frees, in_doubt)).prop_map(
+        |(choices, (processes, window, margin), (gives_up, single_delivery), rules, (frees, in_doubt))| {
             let (intent, start, claim, answers, in_progress, repeat, resources, without_ledger) = choices;
             GuardRules {
                 processes,
-                intent,
+                // A place in a line is given by the write that claims the key.
+                intent: if resources.is_line() { Intent::BeforeSend } else { intent },
                 start,
-                claim,
+                claim: if resources.is_line() { Claim::CompareAndSet } else { claim },
                 answers,
                 in_progress,
                 gives_up,
@@ -69,6 +78,8 @@ fn guards() -> impl Strategy<Value = GuardRules> {
                 window,
                 margin,
                 resources,
+                frees: if resources.is_line() { frees } else { Frees::WhenSettled },
+                in_doubt,
                 without_ledger,
                 single_delivery,
                 rules,
@@ -105,17 +116,10 @@ fn tools() -> impl Strategy<Value = ToolRules> {
     };
     let numbers = (1u8..=4, 1u8..=4, prop_oneof![1 => Just(0u8), 1 => 1u8..=8], 1u8..=4);
     let keeps = select(vec![Keeps::Forever, Keeps::Shortly]);
-    (kinds(), prop::option::weighted(0.2, kinds()), any::<(bool, bool)>(), numbers, keeps).prop_map(
-        |(kind, declared, (errors_final, lasting), (attempts, checks, remembers, settling), keeps)| ToolRules {
-            kind,
-            declared,
-            errors_final,
-            attempts,
-            checks,
-            remembers,
-            keeps,
-            lasting,
-            settling,
+    let rejects = select(vec![Rejects::ForGood, Rejects::Busy]);
+    (kinds(), prop::option::weighted(0.2, kinds()), any::<(bool, bool)>(), numbers, keeps, rejects).prop_map(
+        |(kind, declared, (errors_final, lasting), (attempts, checks, remembers, settling), keeps, rejects)| {
+            ToolRules { kind, declared, errors_final, rejects, attempts, checks, remembers, keeps, lasting, settling }
         },
     )
 }
@@ -179,6 +183,7 @@ fn sound(mut description: Description) -> Description {
     guard.gives_up = true;
     guard.without_ledger = WithoutLedger::Refuses;
     guard.rules = CoreRules::SOUND;
+    guard.in_doubt = InDoubt::Unknown;
     // A ledger that keeps what it has acknowledged.
     *ledger = LedgerRules::default();
     // A tool that does what it declares. (A weaker declaration would do as well, but not every weaker one is one.)
@@ -190,13 +195,23 @@ fn sound(mut description: Description) -> Description {
         faults.duplicates = 0;
     }
     guard.single_delivery &= faults.duplicates == 0;
-    // A second application of an idempotent one changes nothing only if no other operation comes in between.
-    caller.same_resource &= tool.kind != Kind::Idempotent;
+    // A line in the order that the ledger gives, whose places only a verdict frees.
+    if guard.resources.is_line() {
+        guard.resources = Resources::Line;
+    }
+    let lines = guard.resources == Resources::Line;
+    // A second application of an idempotent one changes nothing only if no other operation comes in between: no late copy may.
+    caller.same_resource &= tool.kind != Kind::Idempotent || lines;
+    if lines && tool.kind == Kind::Idempotent {
+        guard.frees = Frees::WhenQuiet;
+    }
     // Effects of one resource overlap unless they queue; and the queue can't see an effect that lasts beyond the moment at which
-    // its outcome is known. An opaque tool's outcome is known from its own answer only, when the effect is over.
+    // its outcome is known, unless it waits for its end. An opaque tool's outcome is known from its own answer only, when the
+    // effect is over.
     if caller.same_resource && caller.operations > 1 && tool.lasting {
-        guard.resources = Resources::OneAtATime;
-        tool.lasting = tool.kind == Kind::Opaque && faults.decisions == 0;
+        guard.resources = if lines { Resources::Line } else { Resources::OneAtATime };
+        let waits = guard.frees != Frees::WhenSettled;
+        tool.lasting = waits || tool.kind == Kind::Opaque && faults.decisions == 0;
     }
     // How far clocks can be apart, and how long something can be under way.
     let clocks = faults.clock_skews.min(2) + faults.clock_jumps;

@@ -239,10 +239,11 @@ impl Rules {
         let call = self.call_of_record(world, key);
         let of_resource = |made_for: &&u8| self.share_resource(call, **made_for);
         // Who holds a line knows that nobody else has begun.
-        let undisturbed = self.description.guard.resources.is_line() || world.effects.iter().rev().find(of_resource).is_none_or(|last| *last == call)
-            && !(0..self.callers()).any(|other| {
-                other != call && self.share_resource(call, other) && world.callers[usize::from(other)].calls > 0
-            });
+        let undisturbed = self.description.guard.resources.is_line()
+            || world.effects.iter().rev().find(of_resource).is_none_or(|last| *last == call)
+                && !(0..self.callers()).any(|other| {
+                    other != call && self.share_resource(call, other) && world.callers[usize::from(other)].calls > 0
+                });
         What::Resume { take_over, sender_done, undisturbed }
     }
 

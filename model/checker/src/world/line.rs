@@ -72,9 +72,8 @@ impl Rules {
     /// Whether what it waits for waits for a person.
     pub(crate) fn is_held_for_long(&self, world: &World, key: u8) -> bool {
         let place = world.keys[usize::from(key)].place;
-        self.others(world, key).any(|(other, stage)| {
-            stage == Some(Stage::Escalated) && world.keys[usize::from(other)].place < place
-        })
+        self.others(world, key)
+            .any(|(other, stage)| stage == Some(Stage::Escalated) && world.keys[usize::from(other)].place < place)
     }
 
     /// Whether an operation that is not settled keeps its place.

@@ -385,7 +385,9 @@ impl Rules {
                     Some(Reply::Result(0)) => "accepted, without an effect".to_owned(),
                     Some(Reply::Result(effect)) => format!("done (effect {effect})"),
                     Some(Reply::Error(ErrorClass::NotRun, _)) => "an error that proves it did not run".to_owned(),
-                    Some(Reply::Error(ErrorClass::Busy, _)) => "busy: it did not run, and may be asked again".to_owned(),
+                    Some(Reply::Error(ErrorClass::Busy, _)) => {
+                        "busy: it did not run, and may be asked again".to_owned()
+                    }
                     Some(Reply::Error(ErrorClass::Unproven, _)) => "an error".to_owned(),
                 };
                 format!("{reply} ({})", of_what(of))
