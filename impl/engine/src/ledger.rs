@@ -256,6 +256,15 @@ pub trait Ledger: Send + Sync + 'static {
     /// The entries that the filter names, ordered by key.
     async fn scan(&self, filter: Filter) -> Result<Vec<Entry>, LedgerError>;
 
+    /// Up to `limit` of the entries that the filter names, in an order of the ledger's own that is the same every time; those
+    /// after `after` in that order, if it is given.
+    async fn page(&self, filter: Filter, after: Option<&Entry>, limit: usize) -> Result<Vec<Entry>, LedgerError> {
+        let mut entries = self.scan(filter).await?;
+        entries.retain(|entry| after.is_none_or(|after| entry.key > after.key));
+        entries.truncate(limit);
+        Ok(entries)
+    }
+
     /// The operations that want this resource and are not settled, first the one that came first.
     async fn line(&self, resource: &Resource) -> Result<Vec<Entry>, LedgerError>;
 

@@ -66,6 +66,8 @@ mod time;
 mod tool;
 #[cfg(not(loom))]
 mod waits;
+#[cfg(not(loom))]
+mod words;
 
 #[cfg(not(loom))]
 pub use self::{

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use settled_protocol::{
-    Action, Answer, AttemptId, Digest, Dispatch, Durable, ErrorClass, Loss, Observation, Policy, Record, Repeat, Reply,
-    SealScope, State, Step, Store, Time, ToolKind, Wait, What,
+    Action, Answer, AttemptId, Digest, Dispatch, Durable, Observation, Policy, Record, Repeat, SealScope, State, Step,
+    Store, Time, ToolKind, Wait, What,
 };
 use tokio::time::Instant;
 use tracing::Instrument;
@@ -20,6 +20,7 @@ use crate::line;
 use crate::operation;
 use crate::time::CLOCK_ERROR;
 use crate::tool::{Question, Seen};
+use crate::words::{retried_because, settled_by, word};
 
 /// How often one event is stepped anew because its compare-and-set was refused. Each refusal means that someone else got
 /// further, so this is never reached by a ledger that keeps its promises.
@@ -375,55 +376,4 @@ impl Drive {
 /// Whether a step sends another attempt than an operation's first.
 fn is_retry(step: &Step<Digest>) -> bool {
     step.actions.iter().any(|action| matches!(action, Action::Dispatch(dispatch) if dispatch.of().attempt.get() > 1))
-}
-
-/// What led to another attempt.
-fn retried_because(what: &What<Digest>, before: Option<&State<Digest>>) -> &'static str {
-    match (what, before) {
-        (What::Reply { .. }, _) => "busy",
-        (What::Observed { observation: Observation::Sealed(_), .. }, _) => "sealed",
-        (What::Observed { .. }, _) => "not applied",
-        (_, Some(State::Unknown { cause, .. })) => figures::cause_name(cause),
-        _ => "resumed",
-    }
-}
-
-/// What settles an operation, for the figures.
-fn settled_by(what: &What<Digest>, was_doubtful: bool) -> &'static str {
-    match what {
-        What::Reply { .. } if was_doubtful => "late reply",
-        What::Reply { .. } => "reply",
-        What::Observed { observation: Observation::Sealed(_), .. } => "seal",
-        What::Observed { .. } => "observation",
-        What::Decide { .. } => "person",
-        What::Cancel => "cancel",
-        What::Delivered { .. } => "delivery",
-        _ => "rule",
-    }
-}
-
-/// An event in a word or two, for the ledger's history.
-fn word(what: &What<Digest>, before: Option<&State<Digest>>, after: &Record<Digest>) -> &'static str {
-    match what {
-        What::Call { .. } => "call",
-        What::Resume { .. } if matches!(before, Some(State::Dispatched(_))) => "owner lost",
-        What::Resume { .. } if matches!(before, Some(State::Created)) => "sent in its turn",
-        What::Resume { .. } if matches!(after.state(), State::Dispatched(_)) => "sent again",
-        What::Resume { .. } => "resumed",
-        What::Reply { reply: Reply::Result(_), .. } => "result",
-        What::Reply { reply: Reply::Error(ErrorClass::Busy, _), .. } => "busy",
-        What::Reply { reply: Reply::Error(..), .. } => "error",
-        What::Lost { how: Loss::TimedOut, .. } => "timed out",
-        What::Lost { how: Loss::ConnectionLost, .. } => "connection lost",
-        What::Observed { observation: Observation::Applied(_), .. } => "seen applied",
-        What::Observed { observation: Observation::NotApplied, .. } => "seen not applied",
-        What::Observed { observation: Observation::Sealed(_), .. } => "sealed",
-        What::Observed { observation: Observation::Unclear, .. } => "seen nothing",
-        What::Committed { .. } => "committed",
-        What::Alerted => "escalated",
-        What::Decide { .. } => "decided",
-        What::Cancel => "cancelled",
-        What::Delivered { .. } => "delivered",
-        What::Expire => "expired",
-    }
 }

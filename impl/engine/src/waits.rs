@@ -223,8 +223,8 @@ impl Drive {
     }
 }
 
-/// Take the operation further. If it has a resource to itself, no other one of that resource can have come in between;
-/// otherwise that is assumed.
+/// Take the operation further. If it has a resource to itself, no other one of that resource can have come in between, and none
+/// can come before a copy of it that is still queued somewhere, if there is none; otherwise that is assumed.
 pub(crate) fn resume(entry: &Entry, take_over: bool, sender_done: bool) -> What<Digest> {
-    What::Resume { take_over, sender_done, undisturbed: entry.resource.is_some() }
+    What::Resume { take_over, sender_done, undisturbed: entry.resource.is_some() && sender_done }
 }

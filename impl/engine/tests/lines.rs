@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use settled::protocol::{Digest, Event, Key, Policy, Start, Time, ToolKind, What};
+use settled::protocol::{Event, Key, Policy, Start, Time, ToolKind, What};
 use settled::{Answer, Change, Engine, Ledger, Limits, Operation, Outgoing, Resource, Tool, ToolReply};
 use support::{World, opaque, recoverable};
 use tokio::time::Instant;
@@ -241,5 +241,29 @@ async fn an_idempotent_tools_resource_is_free_once_its_copies_must_have_arrived(
     let begun = Instant::now();
     assert_eq!(world.engine.call(wants("off"), tool.clone()).await.unwrap().answer, support::done("ok", false));
     assert!(begun.elapsed() < SECOND);
-    let _ = Digest::of(b"");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_idempotent_operation_of_a_frozen_owner_is_not_sent_again() {
+    // What that owner has queued could arrive after the next operation.
+    for (kill, sends) in [(false, 1), (true, 2)] {
+        let world = World::new().await;
+        let policy = Policy::new(ToolKind::Idempotent);
+        let limits = Limits { transit: SECOND, ..support::limits() };
+        let key = Key::new("test", "set", "on").unwrap();
+        let wanted = Operation { resource: resource("lamp"), limits, ..Operation::new(key.clone(), "{}", policy) };
+        let tool = support::Script::new([support::Play::Hang]);
+        let _stuck = support::spawn_call(&world.engine, wanted.clone(), &tool);
+        a_while().await;
+        let epoch = world.engine.epoch();
+        if kill {
+            world.ledger.kill(epoch)
+        } else {
+            world.ledger.freeze(epoch)
+        }
+        let other = world.another().await;
+        let told = other.call(wanted, tool.clone()).await.unwrap().answer;
+        assert_eq!(tool.sends(), sends, "killed: {kill}");
+        assert_eq!(matches!(told, Answer::Unknown { .. }), !kill, "{told:?}");
+    }
 }
