@@ -4,6 +4,7 @@ Effects and variables are those of ../clients/README.md, and besides:
 
 SERVER_DIE_AT=before-effect|after-effect|after-answer   SIGKILL itself there, noted in `$EFFECTS.kills`; once per `EFFECTS`
 SERVER_DIE_AGAIN=1                                      every time instead
+SERVER_DATABASE=postgres://…|FILE                       also a row in `charges (customer, cents)`, in PostgreSQL or SQLite
 
 A call with the argument `idempotency_key` is deduplicated: the key is the last word of the effect's line, so that effect
 and key are durable in one write.
@@ -12,6 +13,8 @@ and key are durable in one write.
 import json
 import os
 import signal
+import sqlite3
+import subprocess
 import sys
 import threading
 import time
@@ -22,6 +25,7 @@ DELAY_FIRST = int(os.environ.get("SERVER_DELAY_FIRST") or 1 << 60)
 DIE_AFTER = int(os.environ.get("SERVER_DIE_AFTER_EFFECT") or 0)
 DIE_AT = os.environ.get("SERVER_DIE_AT")
 DIE_AGAIN = os.environ.get("SERVER_DIE_AGAIN") == "1"
+DATABASE = os.environ.get("SERVER_DATABASE")
 
 DESTRUCTIVE = {"readOnlyHint": False, "destructiveHint": True, "idempotentHint": False}
 SCHEMA = {"type": "object"}
@@ -63,6 +67,18 @@ def die_at(step):
         die()
 
 
+def insert(customer, cents):
+    if DATABASE and DATABASE.startswith("postgres"):
+        values = ["-v", f"customer={customer}", "-v", f"cents={cents}"]
+        sql = "insert into charges values (:'customer', :cents)".encode()
+        subprocess.run(["psql", "-X", "-q", "-v", "ON_ERROR_STOP=1", *values, DATABASE], input=sql, check=True)
+    elif DATABASE:
+        database = sqlite3.connect(DATABASE)
+        with database:
+            database.execute("insert into charges values (?, ?)", (customer, cents))
+        database.close()
+
+
 def charge(arguments):
     key = arguments.get("idempotency_key")
     with applying:
@@ -79,6 +95,7 @@ def charge(arguments):
         if key is not None:
             line += f" {key}"
         append(EFFECTS, line)
+        insert(arguments["customer"], arguments["cents"])
         place = lines(EFFECTS).index(line) + 1
         if place == DIE_AFTER:
             die()

@@ -30,7 +30,7 @@ pub struct Operation {
 impl Operation {
     /// An operation with these arguments, sent as they are, without a resource, within the default limits. The
     /// fingerprint is that of the arguments' bytes: where two spellings of the same arguments are possible, set
-    /// [`fingerprint`](Operation::fingerprint) to [`settled_protocol::fingerprint`] of them.
+    /// [`fingerprint`](Operation::fingerprint) to [`settled_protocol::fingerprint()`] of them.
     pub fn new(key: Key, arguments: impl Into<Bytes>, policy: Policy) -> Operation {
         let asked = arguments.into();
         let fingerprint = Digest::of(&asked);

@@ -42,46 +42,24 @@ impl Drive {
         &mut self,
         replies: &mut mpsc::UnboundedReceiver<Arrived>,
     ) -> Result<Option<What<Digest>>, LedgerError> {
-        let other = async {
-            match self.waiting {
-                Waiting::Nothing => Ok(Found::LeaveAlone),
-                Waiting::Reply { of, until } => {
-                    tokio::time::sleep_until(until).await;
-                    Ok(Found::Raise(What::Lost { of, how: Loss::TimedOut }))
+        let found = loop {
+            let found = tokio::select! {
+                biased;
+                Some(arrived) = replies.recv() => return Ok(Some(self.take(arrived))),
+                found = self.find() => found?,
+                () = sleep_until(self.tell_at()) => Found::StillUnknown,
+            };
+            match found {
+                Found::StillUnknown => {
+                    let answer = Answer::Unknown { error: None, replayed: !self.part.sent };
+                    let answered = answers::about(&self.subject.key, self.entry(), answer);
+                    self.tell_and_go_on(&Ok(answered));
                 }
-                Waiting::Until(time) => {
-                    tokio::time::sleep(Duration::from_millis(time.since(self.inner.now()))).await;
-                    match self.inner.look(&self.subject.key).await? {
-                        Some(entry) => {
-                            let what = resume(&entry, false, self.inner.sender_done(&entry).await);
-                            Ok(Found::Take(Box::new(entry), what))
-                        }
-                        None => Ok(Found::LookAgain),
-                    }
-                }
-                Waiting::Elsewhere => self.look_elsewhere().await,
+                // Nobody asks, but nobody else will send it either.
+                Found::LookAgain if self.ask.is_none() && self.is_waiting_in_line().await? => {}
+                found => break found,
             }
         };
-        let tell_at = self.tell_at();
-        let told = async {
-            match tell_at {
-                Some(time) => tokio::time::sleep_until(time).await,
-                None => std::future::pending().await,
-            }
-        };
-        let found = tokio::select! {
-            biased;
-            Some(arrived) = replies.recv() => return Ok(Some(self.take(arrived))),
-            found = other => found?,
-            () = told => Found::StillUnknown,
-        };
-        if matches!(found, Found::StillUnknown) {
-            // What is waited for stays the same.
-            let answer = Answer::Unknown { error: None, replayed: !self.part.sent };
-            let answered = answers::about(&self.subject.key, self.entry(), answer);
-            self.tell_and_go_on(&Ok(answered));
-            return Box::pin(self.wait_for(replies)).await;
-        }
         self.waiting = Waiting::Nothing;
         match found {
             Found::Take(entry, what) => {
@@ -92,7 +70,6 @@ impl Drive {
                 self.view = Some(Some(*entry));
                 Ok(Some(self.give_up_waiting(reason)))
             }
-            Found::StillUnknown => Ok(None),
             Found::Raise(what) => {
                 if let What::Lost { of, .. } = what {
                     let (generation, attempt) = (of.generation, of.attempt.get());
@@ -109,19 +86,43 @@ impl Drive {
             }
             Found::LookAgain => {
                 self.view = None;
-                if self.ask.is_none() && self.in_line.is_some() {
-                    // Nobody asks, but nobody else will send it either.
-                    self.waiting = Waiting::Elsewhere;
-                    return Box::pin(self.wait_for(replies)).await;
-                }
                 Ok(self.ask.is_some().then(|| self.call_event()))
             }
             Found::StillInProgress => {
                 self.tell_all(Answer::InProgress);
                 Ok(None)
             }
-            Found::LeaveAlone => Ok(None),
+            Found::LeaveAlone | Found::StillUnknown => Ok(None),
         }
+    }
+
+    /// Waits for what is to be waited for.
+    async fn find(&self) -> Result<Found, LedgerError> {
+        match self.waiting {
+            Waiting::Nothing => Ok(Found::LeaveAlone),
+            Waiting::Reply { of, until } => {
+                tokio::time::sleep_until(until).await;
+                Ok(Found::Raise(What::Lost { of, how: Loss::TimedOut }))
+            }
+            Waiting::Until(time) => {
+                tokio::time::sleep(Duration::from_millis(time.since(self.inner.now()))).await;
+                let Some(entry) = self.inner.look(&self.subject.key).await? else {
+                    return Ok(Found::LookAgain);
+                };
+                let what = resume(&entry, false, self.inner.sender_done(&entry).await);
+                Ok(Found::Take(Box::new(entry), what))
+            }
+            Waiting::Elsewhere => self.look_elsewhere().await,
+        }
+    }
+
+    /// Whether the operation still waits for its resource.
+    async fn is_waiting_in_line(&self) -> Result<bool, LedgerError> {
+        if self.in_line.is_none() {
+            return Ok(false);
+        }
+        let entry = self.inner.look(&self.subject.key).await?;
+        Ok(entry.is_some_and(|entry| matches!(entry.record.state(), State::Created)))
     }
 
     /// Waits for an attempt that this driver has not sent, as long as whoever sent it may be at work on it.
@@ -227,4 +228,11 @@ impl Drive {
 /// can come before a copy of it that is still queued somewhere, if there is none; otherwise that is assumed.
 pub(crate) fn resume(entry: &Entry, take_over: bool, sender_done: bool) -> What<Digest> {
     What::Resume { take_over, sender_done, undisturbed: entry.resource.is_some() && sender_done }
+}
+
+async fn sleep_until(time: Option<Instant>) {
+    match time {
+        Some(time) => tokio::time::sleep_until(time).await,
+        None => std::future::pending().await,
+    }
 }

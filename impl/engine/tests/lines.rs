@@ -267,3 +267,34 @@ async fn an_idempotent_operation_of_a_frozen_owner_is_not_sent_again() {
         assert_eq!(matches!(told, Answer::Unknown { .. }), !kill, "{told:?}");
     }
 }
+
+#[tokio::test(start_paused = true)]
+async fn one_that_was_left_waiting_may_wait_long_and_be_cancelled_by_others() {
+    let world = World::new().await;
+    let robot = Robot::taking(100_000 * SECOND);
+    let _first = spawn(
+        &world.engine,
+        Operation { limits: Limits { attempt: 1_000_000 * SECOND, ..wants("1", "arm").limits }, ..wants("1", "arm") },
+        &robot,
+    );
+    a_while().await;
+    left_waiting(&world, "left").await;
+    let other = world.another().await;
+    let resolve = {
+        let robot = robot.clone();
+        move |_: &settled::Entry| {
+            let limits = Limits { queue: 1_000_000 * SECOND, ..wants("any", "arm").limits };
+            Some(settled::Recoverable { policy: opaque(), tool: Some(robot.clone()), limits })
+        }
+    };
+    let recovering = {
+        let other = other.clone();
+        tokio::spawn(async move { other.recover(&resolve).await.unwrap() })
+    };
+    // Each second it looks again: thousands of times.
+    tokio::time::sleep(50_000 * SECOND).await;
+    assert!(world.engine.cancel(&wants("left", "arm").key).await.unwrap());
+    let recovered = tokio::time::timeout(10 * SECOND, recovering).await.expect("it ends").unwrap();
+    assert_eq!((recovered.alive, recovered.settled + recovered.open), (1, 1), "{recovered:?}");
+    assert_eq!(robot.begun(), ["1"]);
+}

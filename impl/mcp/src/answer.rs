@@ -1,6 +1,5 @@
 //! What the client is told: the tool's own answer byte for byte, marked in `_meta`; or plain words.
 
-use std::path::PathBuf;
 use std::time::{Duration, UNIX_EPOCH};
 
 use serde_json::{Value, json};
@@ -11,6 +10,9 @@ use crate::splice::{self, quoted};
 
 /// The mark's name in `_meta`, and in the `data` of errors.
 pub(crate) const STATUS: &str = "io.settled/status";
+
+/// In `_meta` of a result that is not the tool's own answer, but what was found out about the call.
+pub(crate) const OBSERVED: &str = "io.settled/observed";
 
 /// JSON-RPC's "invalid params".
 pub(crate) const INVALID_PARAMS: i64 = -32602;
@@ -28,8 +30,10 @@ pub(crate) struct Asker {
     pub(crate) typed_results: bool,
     /// It asked for a task, so a result that names one is only the beginning.
     pub(crate) task: bool,
-    /// The ledger's directory, if a person who looks has to name it.
-    pub(crate) ledger: Option<PathBuf>,
+    /// The ledger, if a person who looks has to name it.
+    pub(crate) ledger: Option<String>,
+    /// If it is not known whether it happened: somebody is still finding out, other than a person.
+    pub(crate) being_established: bool,
 }
 
 /// A JSON-RPC error.
@@ -61,12 +65,19 @@ impl Asker {
                 let status = self.status(answered, "unknown", *replayed);
                 let key = shell_quoted(&answered.key.to_string());
                 let ledger = match &self.ledger {
-                    Some(ledger) => format!(" --ledger {}", shell_quoted(&ledger.display().to_string())),
+                    Some(ledger) => format!(" --ledger {}", shell_quoted(&shown(ledger))),
                     None => String::new(),
                 };
+                let next = if self.being_established {
+                    "Do not repeat it under another key or with other arguments: that is being found out. To be told, ask \
+                     again later with the same arguments; that does not send it again unless it is certain that it did \
+                     not happen."
+                } else {
+                    "Do not repeat it: it will not be sent again."
+                };
                 let unknown = format!(
-                    "It is not known whether this call of {} happened. Do not repeat it: it will not be sent again. \
-                     A person can look with `settled log show {key}{ledger}`, which says how to decide.",
+                    "It is not known whether this call of {} happened. {next} A person can look with `settled log show \
+                     {key}{ledger}`, which says how to decide.",
                     self.tool
                 );
                 match error {
@@ -84,8 +95,8 @@ impl Asker {
             }
             Answer::InProgress => {
                 let status = self.status(answered, "in_progress", true);
-                let words = "This call is being carried out now, for an earlier request. It was not sent again: ask \
-                             again later with the same arguments.";
+                let words = "This call is being carried out. It is not sent again: ask again later with the same \
+                             arguments to be told what came of it.";
                 if self.by_parameter {
                     self.typed_error(TRANSPORT_ERROR, words, "idempotency_key_in_progress", &status)
                 } else {
@@ -100,8 +111,8 @@ impl Asker {
             ),
             Answer::Expired => self.typed_error(
                 INVALID_PARAMS,
-                "nothing was sent for this request: the call that it waited for has ended, and its record is no longer kept, \
-                 so its outcome can't be told",
+                "nothing was sent: a call with this idempotency key has ended, and its answer is no longer kept, so it can't \
+                 be told; use a new key for another operation",
                 "idempotency_key_expired",
                 &self.status(answered, "expired", false),
             ),
@@ -204,6 +215,18 @@ fn with_block(result: &str, text: &str) -> String {
     splice::set(result, "content", &longer).unwrap_or_else(|| result.to_owned())
 }
 
+/// A ledger's URL without the password in it, which is not for the client to see.
+fn shown(ledger: &str) -> String {
+    match url::Url::parse(ledger) {
+        Ok(mut url) if url.password().is_some() => {
+            // What can have a password can do without one.
+            let _ = url.set_password(None);
+            url.to_string()
+        }
+        _ => ledger.to_owned(),
+    }
+}
+
 /// A key as one word of a command line, whatever the caller put into it.
 fn shell_quoted(key: &str) -> String {
     format!("'{}'", key.replace('\'', r"'\''"))
@@ -229,6 +252,7 @@ mod tests {
             typed_results: false,
             task: false,
             ledger: Some("/var/lib/it's here".into()),
+            being_established: false,
         }
     }
 
@@ -299,6 +323,20 @@ mod tests {
         ] {
             assert!(text.contains(part), "{part}: {text}");
         }
+    }
+
+    #[test]
+    fn an_unknown_that_is_being_established_may_be_asked_about() {
+        let mut asker = asker();
+        asker.being_established = true;
+        asker.ledger = Some("postgres://me:secret@db/settled".to_owned());
+        let line = asker.line(&answered(Answer::Unknown { error: None, replayed: false }));
+        let value: Value = serde_json::from_str(&line).unwrap();
+        let text = value["result"]["content"][0]["text"].as_str().unwrap();
+        for part in ["not known", "being found out", "ask again later", "--ledger 'postgres://me@db/settled'"] {
+            assert!(text.contains(part), "{part}: {text}");
+        }
+        assert!(!line.contains("secret"), "{line}");
     }
 
     #[test]

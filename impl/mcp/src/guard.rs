@@ -1,13 +1,16 @@
 //! Which calls are guarded, and on which terms.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde::Deserialize;
-use settled::Entry;
-use settled_protocol::{Cause, Digest, Ends, Policy, Repeat, Retry, State, ToolKind};
+use settled::{Entry, Limits, Resource};
+use settled_observers::{Given, Missing};
+use settled_protocol::{Backoff, Cause, Digest, Ends, Policy, Repeat, Retry, State, ToolKind};
 
-use crate::config::{Config, Kind, Repeats};
-use crate::keys::Origin;
+use crate::config::{Config, Kind, Repeats, Retention, ToolConfig};
+use crate::keys::{self, Origin};
+use crate::splice;
 
 /// What a server claims about a tool. Claims, not facts: the configuration overrides them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
@@ -32,7 +35,7 @@ impl Annotations {
 }
 
 /// What becomes of a call.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Decision {
     /// It is relayed as it is.
     Pass,
@@ -41,19 +44,18 @@ pub(crate) enum Decision {
 }
 
 /// The terms of a guarded tool.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Terms {
     tool: ToolKind,
     derived_keys_end: Ends,
-    window: Duration,
-    errors_final: bool,
-    /// The argument under which the tool expects the key.
-    pub(crate) pass_key_as: Option<String>,
-    /// The arguments that name the operation, sorted; `None`: all.
-    pub(crate) fields: Option<Vec<String>>,
-    /// How long an answer is waited for.
-    pub(crate) timeout: Duration,
+    retention: Retention,
+    timeout: Duration,
+    /// What the configuration declares of it, if it does.
+    pub(crate) declared: Option<Arc<ToolConfig>>,
 }
+
+/// The longest name of a resource that is kept as it is.
+const RESOURCE_NAME: usize = 512;
 
 impl Terms {
     /// The policy for a call whose key is of this origin.
@@ -62,14 +64,74 @@ impl Terms {
             Origin::Parameter | Origin::Meta => Ends::WithWindow,
             Origin::Arguments => self.derived_keys_end,
         };
-        let retry = match self.tool {
-            // Rule 9 sets the limit, and an attempt may take its whole timeout before the next one.
-            ToolKind::Deduplicates { limit, .. } => Retry { total: limit, ..Retry::default() },
-            _ => Retry::default(),
-        };
-        let repeat = Repeat { ends, window: Some(millis(self.window)) };
+        let repeat = Repeat { ends, window: Some(millis(self.retention.window)) };
+        let errors_final = self.declared.as_ref().is_some_and(|declared| declared.answers.errors_final);
         // A pipe delivers a line once: nothing here or below it repeats one.
-        Policy { errors_final: self.errors_final, repeat, retry, ..Policy::new(self.tool) }
+        Policy { errors_final, repeat, retry: self.retry(), ..Policy::new(self.tool) }
+    }
+
+    fn retry(&self) -> Retry {
+        let mut retry = Retry::default();
+        // Rule 9 sets the limit, and an attempt may take its whole timeout before the next one.
+        if let ToolKind::Deduplicates { limit, .. } = self.tool {
+            retry.total = limit;
+        }
+        let Some(declared) = &self.declared else { return retry };
+        retry.attempts = declared.attempts.unwrap_or(retry.attempts);
+        retry.total = declared.total.map_or(retry.total, millis);
+        if let Some(observe) = declared.observe() {
+            retry.checks = observe.checks;
+            retry.backoff = Backoff { base: millis(observe.every), cap: millis(observe.at_most_every) };
+        }
+        retry
+    }
+
+    /// How long things may take, for a call whose key is of this origin.
+    pub(crate) fn limits(&self, origin: Origin) -> Limits {
+        let without = Limits::default();
+        let declared = self.declared.as_ref();
+        let tombstone = match origin {
+            Origin::Parameter | Origin::Meta => self.retention.own_keys,
+            // Where the same arguments can be a new wish before the window is over, they can be one after it.
+            Origin::Arguments if self.derived_keys_end == Ends::OnDelivery => None,
+            Origin::Arguments => self.retention.derived_keys,
+        };
+        let margin = match self.tool {
+            ToolKind::Deduplicates { margin, .. } => Some(Duration::from_millis(margin)),
+            _ => None,
+        };
+        Limits {
+            attempt: self.timeout,
+            settle: declared.and_then(|tool| tool.observe()).map_or(without.settle, |observe| observe.within),
+            queue: declared.and_then(|tool| tool.queue_timeout).unwrap_or(without.queue),
+            transit: margin.unwrap_or(without.transit),
+            tombstone,
+        }
+    }
+
+    /// What a call with these parameters must have to itself.
+    ///
+    /// # Errors
+    /// [`Missing`], if the call does not have the arguments that name it.
+    pub(crate) fn resource(&self, scope: &str, params: &str) -> Result<Option<Resource>, Missing> {
+        let Some(template) = self.declared.as_ref().and_then(|tool| tool.resource.as_ref()) else {
+            return Ok(None);
+        };
+        let arguments = splice::get(params, "arguments").unwrap_or("{}");
+        let name = template.text(&Given { key: "", attempt: 0, scope: None, arguments })?;
+        let plain = name.len() <= RESOURCE_NAME && !name.chars().any(char::is_control);
+        let name = if plain { name } else { format!("hash:{}", Digest::of(name.as_bytes())) };
+        Ok(Some(Resource { scope: scope.to_owned(), name }))
+    }
+
+    /// The arguments that name the operation, sorted; `None`: all.
+    pub(crate) fn fields(&self) -> Option<&[String]> {
+        self.declared.as_ref().and_then(|tool| tool.key.as_deref())
+    }
+
+    /// How long a call waits before it is told how things stand; `None`: until there is an answer.
+    pub(crate) fn call_timeout(&self) -> Option<Duration> {
+        self.declared.as_ref().and_then(|tool| tool.call_timeout)
     }
 }
 
@@ -82,7 +144,7 @@ pub(crate) fn decide_by_configuration(config: &Config, tool: &str) -> Option<Dec
     let declared = config.tools.get(tool)?;
     let repeat = match declared.kind {
         Kind::Passed => return Some(Decision::Pass),
-        Kind::Opaque | Kind::Deduplicates { .. } => declared.repeat?,
+        _ => declared.repeat?,
     };
     Some(Decision::Guard(terms(config, tool, ends(repeat))))
 }
@@ -106,13 +168,16 @@ pub(crate) fn undeclared(config: &Config, tool: &str, annotations: &Annotations)
 }
 
 /// The terms on which to take up what an earlier process left, before anything is known of the server's claims.
-pub(crate) fn recovery(config: &Config, entry: &Entry) -> Option<(Terms, Policy)> {
+pub(crate) fn recovery(config: &Config, entry: &Entry) -> Option<(Terms, Origin)> {
     let tool = entry.key.tool();
     let declared = config.tools.get(tool);
-    let own_key = entry.key.id().starts_with("key:");
+    let own_key = keys::is_callers_own(&entry.key);
     let origin = if own_key { Origin::Meta } else { Origin::Arguments };
+    let can_tell = declared.is_some_and(|tool| !matches!(tool.kind, Kind::Opaque | Kind::Passed));
+    let repeat = declared.and_then(|tool| tool.repeat).or(config.defaults.repeat);
     if !own_key
-        && declared.and_then(|tool| tool.repeat).or(config.defaults.repeat).is_none()
+        && !can_tell
+        && repeat != Some(Repeats::Replay)
         && matches!(entry.record.state(), State::Unknown { cause: Cause::Error(_), .. })
     {
         // An error that was not delivered, and not held for a person: only the next call can say what it means.
@@ -124,8 +189,7 @@ pub(crate) fn recovery(config: &Config, entry: &Entry) -> Option<(Terms, Policy)
         // It was guarded when it was sent, so nothing is known of it now either.
         Decision::Pass => opaque(config, Ends::OnDelivery),
     };
-    let policy = terms.policy(origin);
-    Some((terms, policy))
+    Some((terms, origin))
 }
 
 fn ends(repeat: Repeats) -> Ends {
@@ -139,34 +203,30 @@ fn opaque(config: &Config, derived_keys_end: Ends) -> Terms {
     Terms {
         tool: ToolKind::Opaque,
         derived_keys_end,
-        window: config.defaults.window,
-        errors_final: false,
-        pass_key_as: None,
-        fields: None,
+        retention: Retention::of(config.defaults.window),
         timeout: config.defaults.timeout,
+        declared: None,
     }
 }
 
 fn terms(config: &Config, tool: &str, derived_keys_end: Ends) -> Terms {
-    let opaque = opaque(config, derived_keys_end);
     let Some(declared) = config.tools.get(tool) else {
-        return opaque;
+        return opaque(config, derived_keys_end);
     };
-    let (kind, pass_key_as) = match &declared.kind {
-        Kind::Deduplicates { pass_key_as, limit, margin } => {
-            let (limit, margin) = (millis(*limit), millis(*margin));
-            (ToolKind::Deduplicates { limit, margin, remembers_rejections: false }, Some(pass_key_as.clone()))
+    let tool = match &declared.kind {
+        Kind::Deduplicates { limit, margin, .. } => {
+            ToolKind::Deduplicates { limit: millis(*limit), margin: millis(*margin), remembers_rejections: false }
         }
-        Kind::Opaque | Kind::Passed => (ToolKind::Opaque, None),
+        Kind::Observable { settling, .. } => ToolKind::Observable { settling: millis(*settling) },
+        Kind::Sealable { .. } => ToolKind::Sealable,
+        Kind::Opaque | Kind::Passed => ToolKind::Opaque,
     };
     Terms {
-        tool: kind,
-        window: declared.window,
-        errors_final: declared.errors_final,
-        pass_key_as,
-        fields: declared.key.clone(),
+        tool,
+        derived_keys_end,
+        retention: declared.retention,
         timeout: declared.timeout,
-        ..opaque
+        declared: Some(declared.clone()),
     }
 }
 

@@ -6,7 +6,8 @@
 //! when this process did.
 //!
 //! Read [`config`] first (what the user declares), then `guard` (which calls are guarded), `keys` (which operation a
-//! call is), `call` (its life), `supervisor` (the process behind it), `relay` (everything else).
+//! call is), `call` (its life), `observe` (what became of it), `supervisor` (the process behind it), `relay` (everything
+//! else).
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
 
 mod answer;
@@ -17,6 +18,7 @@ mod frame;
 mod guard;
 mod keys;
 mod lines;
+mod observe;
 mod process;
 mod relay;
 mod server;
@@ -25,19 +27,23 @@ mod supervisor;
 mod tool;
 mod tools;
 
+use std::collections::HashMap;
 use std::ffi::OsString;
 use std::process::ExitStatus;
 use std::sync::Arc;
 use std::time::Duration;
 
-use settled::protocol::KeyError;
-use settled::{Engine, Entry, Recoverable};
+use settled::protocol::{KeyError, State};
+use settled::{Engine, Entry, Filter, Recoverable};
+use settled_observers::{Observer, Unusable};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::{Semaphore, watch};
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
 
 use crate::book::Book;
+use crate::config::Ask;
+use crate::observe::QUESTIONS;
 use crate::relay::{CALLS, Proxy};
 use crate::supervisor::{Supervisor, Wiring};
 use crate::tools::Tools;
@@ -46,6 +52,12 @@ pub use config::{Config, ConfigError};
 
 /// How long the server's own end may take before it is forced.
 const END: Duration = Duration::from_secs(15);
+
+/// How often what was left, what is unknown and what is over is looked through.
+const MAINTENANCE: Duration = Duration::from_secs(10);
+
+/// How often it is looked, at the end, whether calls are still under way.
+const STILL_OUT: Duration = Duration::from_millis(250);
 
 /// What to run.
 #[derive(Clone)]
@@ -94,6 +106,14 @@ pub enum ProxyError {
     /// The scope can't be part of a key.
     #[error("the configured scope can't be used: {0}")]
     Scope(#[from] KeyError),
+    /// What is to be asked about a tool's calls can't be.
+    #[error("the observer of `{tool}` can't be used: {source}")]
+    Observer {
+        /// The tool.
+        tool: String,
+        /// Why.
+        source: Unusable,
+    },
     /// Signals can't be received.
     #[error("the proxy can't listen for signals: {0}")]
     Signals(std::io::Error),
@@ -128,6 +148,7 @@ where
     let mut terminate = signal(SignalKind::terminate()).map_err(ProxyError::Signals)?;
     let mut interrupt = signal(SignalKind::interrupt()).map_err(ProxyError::Signals)?;
 
+    let observers = observers(&config)?;
     let config = Arc::new(config);
     let (closing, is_closing) = watch::channel(false);
     let (give_up, is_over) = watch::channel(false);
@@ -153,11 +174,13 @@ where
         tools,
         book,
         calls: Default::default(),
+        observers,
         permits: Arc::new(Semaphore::new(CALLS)),
+        questions: Arc::new(Semaphore::new(QUESTIONS)),
         ready: watch::Sender::new(false),
         closing: is_closing,
     });
-    let recovering = tokio::spawn(recover(proxy.clone()));
+    let maintaining = tokio::spawn(maintain(proxy.clone()));
     let mut reading = tokio::spawn(proxy.clone().read_client(stdin));
 
     let mut served = tokio::select! {
@@ -178,7 +201,10 @@ where
     let all_done = async {
         // All permits are free only when no call is under way.
         let _ = proxy.permits.acquire_many(permits).await;
-        engine.idle().await;
+        tokio::select! {
+            () = engine.idle() => {}
+            () = nothing_out(&proxy) => {}
+        }
     };
     tokio::select! {
         done = timeout(longest, all_done) => if done.is_err() {
@@ -191,7 +217,10 @@ where
         }
     }
 
-    recovering.abort();
+    maintaining.abort();
+    if let Err(error) = engine.retire().await {
+        tracing::warn!(%error, "the ledger could not be told that this process sends nothing any more");
+    }
     if served.is_none() {
         let end = async {
             server.close().await;
@@ -206,7 +235,7 @@ where
         };
     }
     keeping.abort();
-    let _ = (keeping.await, recovering.await);
+    let _ = (keeping.await, maintaining.await);
     drop((proxy, server));
     let _ = timeout(END, writing).await;
     match served {
@@ -223,22 +252,47 @@ async fn signalled(terminate: &mut Signal, interrupt: &mut Signal) {
     }
 }
 
-/// Takes up what earlier proxies for this server left behind.
-async fn recover(proxy: Arc<Proxy>) {
-    let resolve = |entry: &Entry| {
-        if entry.key.scope() != proxy.scope {
+/// Gets every declared observer ready that is not a tool of the server.
+fn observers(config: &Config) -> Result<HashMap<String, Observer>, ProxyError> {
+    let mut observers = HashMap::new();
+    for (tool, declared) in &config.tools {
+        let Some(observe) = declared.observe() else { continue };
+        let Ask::Way(way) = &observe.ask else { continue };
+        let observer = Observer::open(way, observe.reading.clone(), observe.timeout)
+            .map_err(|source| ProxyError::Observer { tool: tool.clone(), source })?;
+        observers.insert(tool.clone(), observer);
+    }
+    Ok(observers)
+}
+
+/// Looks after what earlier proxies for this server left behind, what is unknown, and what is over. Never returns.
+async fn maintain(proxy: Arc<Proxy>) {
+    let resolving = proxy.clone();
+    let resolve = move |entry: &Entry| {
+        if entry.key.scope() != resolving.scope {
             return None;
         }
-        let (terms, policy) = guard::recovery(&proxy.config, entry)?;
-        let timeout = terms.timeout;
-        Some(Recoverable { policy, tool: Some(Arc::new(proxy.tool(terms.pass_key_as))), timeout })
+        let (terms, origin) = guard::recovery(&resolving.config, entry)?;
+        let tool = resolving.tool(&entry.key, terms.declared.clone());
+        Some(Recoverable { policy: terms.policy(origin), tool: Some(Arc::new(tool)), limits: terms.limits(origin) })
     };
-    match proxy.engine.recover(&resolve).await {
-        Ok(recovered) => {
-            tracing::debug!(?recovered, "what earlier processes left was looked through")
-        }
-        Err(error) => {
-            tracing::error!(%error, "what earlier processes left could not be looked through")
+    proxy.engine.maintain(Arc::new(resolve), MAINTENANCE).await;
+}
+
+/// Resolves when nothing that this process has recorded as sent, or as about to be, is without an outcome. What is unknown may
+/// stay so: whoever comes next goes on to find out.
+async fn nothing_out(proxy: &Proxy) {
+    let epoch = proxy.engine.epoch();
+    loop {
+        sleep(STILL_OUT).await;
+        let Ok(entries) = proxy.engine.ledger().scan(Filter::Unsettled).await else { continue };
+        let is_out = entries.iter().any(|entry| match entry.record.state() {
+            State::Dispatched(sent) => sent.owner() == epoch,
+            State::Created => entry.by == epoch,
+            _ => false,
+        });
+        if !is_out {
+            return;
         }
     }
 }

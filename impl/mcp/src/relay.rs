@@ -1,10 +1,11 @@
 //! Both directions: what is relayed as it is, and what is taken aside.
 
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
 use bytes::Bytes;
 use settled::Engine;
+use settled_observers::Observer;
 use tokio::io::AsyncRead;
 use tokio::sync::{Semaphore, mpsc, watch};
 use tokio::task::JoinHandle;
@@ -44,7 +45,11 @@ pub(crate) struct Proxy {
     pub(crate) tools: Arc<Tools>,
     pub(crate) book: Arc<Book>,
     pub(crate) calls: Calls,
+    /// Who is asked what became of a tool's calls, by the tool's name.
+    pub(crate) observers: HashMap<String, Observer>,
     pub(crate) permits: Arc<Semaphore>,
+    /// To ask the server's tools what became of calls.
+    pub(crate) questions: Arc<Semaphore>,
     /// The server takes calls.
     pub(crate) ready: watch::Sender<bool>,
     /// The client is gone.

@@ -55,12 +55,13 @@ impl ServerHandle {
     }
 
     /// Sends a request of the proxy's own, once, and waits for its answer. `written` is called when all of it has left
-    /// this process.
+    /// this process. If this is dropped before it was sent, it never is.
     pub(crate) async fn request(&self, method: &str, params: &str, written: impl FnOnce()) -> OwnReply {
         let id = self.book.next_id();
         let line = request_line(&id, method, Some(params));
         let (reply, answer) = oneshot::channel();
         let (on_written, was_written) = oneshot::channel();
+        let _forget = ForgetOnDrop(&self.book, id.clone());
         let message = ToServer::Own { line, id, written: on_written, reply };
         if self.queue.send(message).await.is_err() {
             return OwnReply::NotSent("the server process has ended".to_owned());
@@ -78,6 +79,15 @@ impl ServerHandle {
     /// Closes the server's input once everything before it has been written.
     pub(crate) async fn close(&self) {
         let _ = self.queue.send(ToServer::Close).await;
+    }
+}
+
+/// A request whose answer nobody waits for any more is taken out of the book.
+struct ForgetOnDrop<'a>(&'a Book, String);
+
+impl Drop for ForgetOnDrop<'_> {
+    fn drop(&mut self) {
+        self.0.take_back(&self.1);
     }
 }
 

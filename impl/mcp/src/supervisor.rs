@@ -164,6 +164,8 @@ impl Supervisor {
                 }
                 line.clone()
             }
+            // Nobody waits for its answer any more.
+            ToServer::Own { reply, .. } if reply.is_closed() => return None,
             ToServer::Own { line, .. } => line.clone(),
             ToServer::Close => return Some(End::Closed),
         };

@@ -1,80 +1,141 @@
 //! A tool behind the MCP server, as the engine sees it.
 
+use std::sync::Arc;
+use std::time::Duration;
+
 use async_trait::async_trait;
 use bytes::Bytes;
-use settled::{Outgoing, Tool, ToolReply};
-use settled_protocol::{Digest, ErrorClass};
-use tokio::sync::watch;
+use settled::{Outgoing, Question, Seen, Tool, ToolReply};
+use settled_observers::{Evidence, Observer};
+use settled_protocol::{AttemptId, Digest, ErrorClass, Key, SealScope};
+use tokio::sync::{Semaphore, watch};
 
 use crate::answer::{asks_for_input, stored};
 use crate::book::OwnReply;
+use crate::config::{Answers, Kind, ToolConfig};
 use crate::keys;
 use crate::server::{ServerHandle, TRANSPORT_ERROR, raised};
 use crate::splice::{self, quoted};
+use crate::tools::Tools;
 
 /// JSON-RPC errors that come instead of a run of the tool: parse error, invalid request, unknown method, invalid
 /// parameters.
 const NOT_RUN: [i64; 4] = [-32700, -32600, -32601, -32602];
 
+/// The longest that a busy tool is left alone because it wants it so.
+const LONGEST_REST: f64 = 24.0 * 60.0 * 60.0;
+
 /// Sends `tools/call` with the parameters that the client sent.
 pub(crate) struct McpTool {
     pub(crate) server: ServerHandle,
+    /// What the server says of its tools.
+    pub(crate) tools: Arc<Tools>,
     /// The session is open: the server takes calls.
     pub(crate) ready: watch::Receiver<bool>,
     /// Nobody will open it any more.
     pub(crate) closing: watch::Receiver<bool>,
-    /// The argument under which the tool expects the key.
-    pub(crate) pass_key_as: Option<String>,
+    /// What is declared of it.
+    pub(crate) declared: Option<Arc<ToolConfig>>,
+    /// Held while a tool of the server is asked.
+    pub(crate) questions: Arc<Semaphore>,
+    /// Whom to ask what became of a call, if that is not another tool of the server.
+    pub(crate) observer: Option<Observer>,
 }
 
 #[async_trait]
 impl Tool for McpTool {
     async fn dispatch(&self, outgoing: &Outgoing) -> ToolReply {
-        let (mut ready, mut closing) = (self.ready.clone(), self.closing.clone());
-        let open = tokio::select! {
-            biased;
-            () = raised(&mut ready) => true,
-            () = raised(&mut closing) => false,
-        };
-        if !open {
+        if !self.is_open().await {
             return not_sent("no client has opened a session with the server");
         }
         let Some(params) = self.params(outgoing) else {
             return not_sent("the recorded arguments of this call can't be read");
         };
-        reply(self.server.request("tools/call", &params, || outgoing.sent()).await)
+        let answer = self.server.request("tools/call", &params, || outgoing.sent()).await;
+        match &self.declared {
+            Some(declared) => reply(answer, &declared.answers),
+            None => reply(answer, &Answers::default()),
+        }
+    }
+
+    async fn observe(&self, question: &Question) -> Seen {
+        self.ask(question, None).await
+    }
+
+    async fn seal(&self, question: &Question, scope: SealScope) -> Seen {
+        self.ask(question, Some(scope)).await
     }
 }
 
 impl McpTool {
+    /// Resolves once the server takes calls; `false`: it never will.
+    pub(crate) async fn is_open(&self) -> bool {
+        let (mut ready, mut closing) = (self.ready.clone(), self.closing.clone());
+        tokio::select! {
+            biased;
+            () = raised(&mut ready) => true,
+            () = raised(&mut closing) => false,
+        }
+    }
+
     fn params(&self, outgoing: &Outgoing) -> Option<String> {
         let params = str::from_utf8(&outgoing.arguments).ok()?;
-        let Some(name) = &self.pass_key_as else {
+        let (key_as, attempt_as) = match self.declared.as_ref().map(|declared| &declared.kind) {
+            Some(Kind::Deduplicates { pass_key_as, .. }) => (Some(pass_key_as), None),
+            Some(Kind::Observable { pass_key_as, .. }) => (pass_key_as.as_ref(), None),
+            Some(Kind::Sealable { pass_key_as, pass_attempt_as, .. }) => (Some(pass_key_as), Some(pass_attempt_as)),
+            Some(Kind::Opaque | Kind::Passed) | None => (None, None),
+        };
+        if key_as.is_none() && attempt_as.is_none() {
             return Some(params.to_owned());
-        };
-        let key = outgoing.key.digest();
-        // A later operation under a derived key is another one for the tool as well. The caller's own key always names
-        // the same.
-        let key = if keys::is_callers_own(&outgoing.key) {
-            key
-        } else {
-            Digest::of_parts(&[key.as_bytes(), &outgoing.attempt.generation.to_be_bytes()])
-        };
-        let arguments = splice::get(params, "arguments").unwrap_or("{}");
-        let arguments = splice::set(arguments, name, &quoted(&key.to_string()))?;
+        }
+        let mut arguments = splice::get(params, "arguments").unwrap_or("{}").to_owned();
+        if let Some(name) = key_as {
+            arguments = splice::set(&arguments, name, &quoted(&passed_key(&outgoing.key, outgoing.attempt)))?;
+        }
+        if let Some(name) = attempt_as {
+            arguments = splice::set(&arguments, name, &outgoing.attempt.attempt.get().to_string())?;
+        }
         splice::set(params, "arguments", &arguments)
     }
 }
 
+/// What is sent to the tool as the key.
+pub(crate) fn passed_key(key: &Key, of: AttemptId) -> String {
+    let digest = key.digest();
+    // A later operation under a derived key is another one for the tool as well. The caller's own key always names the
+    // same.
+    let digest = if keys::is_callers_own(key) {
+        digest
+    } else {
+        Digest::of_parts(&[digest.as_bytes(), &of.generation.to_be_bytes()])
+    };
+    digest.to_string()
+}
+
 /// What an answer proves (rule 2).
-fn reply(reply: OwnReply) -> ToolReply {
+fn reply(reply: OwnReply, declared: &Answers) -> ToolReply {
+    let evidence = || evidence(&reply);
+    let any = |conditions: &[settled_observers::Condition]| {
+        !conditions.is_empty() && conditions.iter().any(|condition| condition.holds(&evidence()))
+    };
+    if any(&declared.busy_errors)
+        && let Some(body) = body(&reply)
+    {
+        return ToolReply::Busy { retry_after: retry_after(&evidence(), declared), body };
+    }
+    if any(&declared.final_errors)
+        && let Some(body) = body(&reply)
+    {
+        return ToolReply::Error(ErrorClass::NotRun, body);
+    }
     match reply {
         OwnReply::Result(result) => {
             let body = Bytes::from(stored("result", &result));
             if asks_for_input(&result) {
                 // Not an outcome: the tool waits for the client's answer, which comes as another call.
                 ToolReply::Error(ErrorClass::NotRun, body)
-            } else if splice::get(&result, "isError") == Some("true") {
+            } else if is_error(&result) {
                 ToolReply::Error(ErrorClass::Unproven, body)
             } else {
                 ToolReply::Result(body)
@@ -87,6 +148,43 @@ fn reply(reply: OwnReply) -> ToolReply {
         OwnReply::Lost => ToolReply::ConnectionLost,
         OwnReply::NotSent(reason) => not_sent(&reason),
     }
+}
+
+/// Whether a result says that the tool failed.
+pub(crate) fn is_error(result: &str) -> bool {
+    splice::get(result, "isError") == Some("true")
+}
+
+fn body(reply: &OwnReply) -> Option<Bytes> {
+    match reply {
+        OwnReply::Result(result) => Some(stored("result", result).into()),
+        OwnReply::Error(error) => Some(stored("error", error).into()),
+        OwnReply::Lost | OwnReply::NotSent(_) => None,
+    }
+}
+
+/// What conditions see of an answer.
+fn evidence(reply: &OwnReply) -> Evidence {
+    match reply {
+        OwnReply::Result(result) => Evidence { body: serde_json::from_str(result).ok(), ..Evidence::default() },
+        OwnReply::Error(error) => Evidence {
+            code: splice::get(error, "code").and_then(|code| serde_json::from_str(code).ok()),
+            body: serde_json::from_str(error).ok(),
+            ..Evidence::default()
+        },
+        OwnReply::Lost | OwnReply::NotSent(_) => Evidence::default(),
+    }
+}
+
+/// After how many seconds a busy tool may be asked again, if it says so.
+fn retry_after(evidence: &Evidence, declared: &Answers) -> Option<Duration> {
+    let found = declared.retry_after_at.as_ref()?.find(evidence.body.as_ref()?)?;
+    let seconds = match &*found {
+        serde_json::Value::Number(number) => number.as_f64(),
+        serde_json::Value::String(text) => text.trim().parse().ok(),
+        _ => None,
+    };
+    seconds.filter(|seconds: &f64| *seconds >= 0.0).map(|seconds| Duration::from_secs_f64(seconds.min(LONGEST_REST)))
 }
 
 fn comes_instead_of_a_run(error: &str) -> bool {
@@ -108,7 +206,7 @@ mod tests {
     use super::*;
 
     fn class(answer: OwnReply) -> Option<ErrorClass> {
-        match reply(answer) {
+        match reply(answer, &Answers::default()) {
             ToolReply::Error(class, _) => Some(class),
             _ => None,
         }
@@ -118,7 +216,8 @@ mod tests {
     fn what_an_answer_proves() {
         let result = |text: &str| OwnReply::Result(text.to_owned());
         let error = |text: &str| OwnReply::Error(text.to_owned());
-        assert_eq!(reply(result(r#"{"content":[]}"#)), ToolReply::Result(r#"{"result":{"content":[]}}"#.into()));
+        let plain = |answer| reply(answer, &Answers::default());
+        assert_eq!(plain(result(r#"{"content":[]}"#)), ToolReply::Result(r#"{"result":{"content":[]}}"#.into()));
         assert_eq!(class(result(r#"{"isError": true}"#)), Some(ErrorClass::Unproven));
         assert_eq!(class(result(r#"{"isError":false}"#)), None);
         assert_eq!(class(result(r#"{"resultType":"input_required"}"#)), Some(ErrorClass::NotRun));
@@ -128,7 +227,33 @@ mod tests {
         assert_eq!(class(error(r#"{"code":-32603}"#)), Some(ErrorClass::Unproven));
         assert_eq!(class(error(r#"{"code":-32602,"message":"Output validation error"}"#)), Some(ErrorClass::Unproven));
         assert_eq!(class(error(r#"[]"#)), Some(ErrorClass::Unproven));
-        assert_eq!(reply(OwnReply::Lost), ToolReply::ConnectionLost);
+        assert_eq!(plain(OwnReply::Lost), ToolReply::ConnectionLost);
         assert_eq!(class(OwnReply::NotSent("x".to_owned())), Some(ErrorClass::NotRun));
+    }
+
+    #[test]
+    fn what_the_tool_declares_of_its_answers() {
+        let text = "[tools.t]\nfinal_errors = { at = '/structuredContent/code', is = 'card_declined' }\n\
+                    busy_errors = [{ code = -32001 }, { at = '/structuredContent/code', is = 'busy' }]\n\
+                    retry_after_at = '/data/seconds'";
+        let config = crate::Config::parse("settled.toml".as_ref(), text).unwrap();
+        let reply = |answer| reply(answer, &config.tools["t"].answers);
+        let result = |text: &str| OwnReply::Result(text.to_owned());
+        let declined = r#"{"structuredContent":{"code":"card_declined"},"isError":true}"#;
+        let body = Bytes::from(stored("result", declined));
+        assert_eq!(reply(result(declined)), ToolReply::Error(ErrorClass::NotRun, body));
+        let other = r#"{"structuredContent":{"code":"timeout"},"isError":true}"#;
+        let body = Bytes::from(stored("result", other));
+        assert_eq!(reply(result(other)), ToolReply::Error(ErrorClass::Unproven, body));
+        let busy = |error: &str| match reply(OwnReply::Error(error.to_owned())) {
+            ToolReply::Busy { retry_after, .. } => Some(retry_after),
+            _ => None,
+        };
+        assert_eq!(busy(r#"{"code":-32001,"data":{"seconds":2.5}}"#), Some(Some(Duration::from_millis(2500))));
+        assert_eq!(busy(r#"{"code":-32001,"data":{"seconds":"7"}}"#), Some(Some(Duration::from_secs(7))));
+        assert_eq!(busy(r#"{"code":-32001,"data":{"seconds":-1}}"#), Some(None));
+        assert_eq!(busy(r#"{"code":-32001}"#), Some(None));
+        assert_eq!(busy(r#"{"code":-32002}"#), None);
+        assert_eq!(reply(OwnReply::Lost), ToolReply::ConnectionLost);
     }
 }

@@ -11,8 +11,9 @@ use tokio::sync::{Notify, watch};
 use tokio::time::{Instant, sleep, timeout_at};
 
 use crate::book::OwnReply;
-use crate::config::Config;
+use crate::config::{Ask, Config, Kind};
 use crate::guard::{Annotations, undeclared};
+use crate::observe::may_be_asked;
 use crate::server::ServerHandle;
 use crate::splice::{self, quoted};
 
@@ -159,6 +160,7 @@ impl Tools {
     pub(crate) async fn keep(self: Arc<Self>, server: ServerHandle, config: Arc<Config>) {
         let mut named = HashSet::new();
         let mut before = List::default();
+        let mut unasked = HashSet::new();
         loop {
             self.wanted.notified().await;
             let asked = self.asked.load(Ordering::Acquire);
@@ -182,6 +184,7 @@ impl Tools {
                     "settled.toml declares tools that the server does not have: is a name misspelt?"
                 );
             }
+            warn_of_observers(&config, &list, &mut unasked);
             let mut new: Vec<&str> = list
                 .iter()
                 .filter(|(name, annotations)| undeclared(&config, name, annotations) && !named.contains(*name))
@@ -199,6 +202,24 @@ impl Tools {
             if !self.read(list, asked) {
                 sleep(PAUSE).await;
             }
+        }
+    }
+}
+
+/// Names observers that can't be asked, once each.
+fn warn_of_observers(config: &Config, list: &List, named: &mut HashSet<String>) {
+    for (tool, declared) in &config.tools {
+        let Kind::Observable { observe, .. } = &declared.kind else { continue };
+        let Ask::Tool { name, allow_unannotated, .. } = &observe.ask else { continue };
+        if let Err(reason) = may_be_asked(name, list.get(name).copied(), *allow_unannotated)
+            && named.insert(tool.clone())
+        {
+            tracing::warn!(
+                tool,
+                observer = name,
+                reason,
+                "an observer can't be asked: unknown calls of its tool stay unknown"
+            );
         }
     }
 }

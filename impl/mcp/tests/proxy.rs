@@ -461,7 +461,8 @@ async fn what_a_dead_proxy_left_is_handed_to_a_person() {
             asked: "{}".into(),
             send_instead: None,
             policy: settled::protocol::Policy::new(settled::protocol::ToolKind::Opaque),
-            timeout: std::time::Duration::from_secs(600),
+            resource: None,
+            limits: settled::Limits::default(),
         };
         let engine = engine.clone();
         tokio::spawn(async move { engine.call(operation, std::sync::Arc::new(Silent)).await });

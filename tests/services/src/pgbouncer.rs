@@ -29,6 +29,14 @@ impl PgBouncer {
     /// # Errors
     /// If PgBouncer is not installed or doesn't start: the message says what to do.
     pub fn start(server: &Postgres, connections: usize) -> io::Result<PgBouncer> {
+        PgBouncer::start_with(server, connections, "")
+    }
+
+    /// As [`start`](PgBouncer::start), with more lines of configuration.
+    ///
+    /// # Errors
+    /// As [`start`](PgBouncer::start).
+    pub fn start_with(server: &Postgres, connections: usize, more: &str) -> io::Result<PgBouncer> {
         let program = ["/usr/sbin/pgbouncer", "/usr/bin/pgbouncer", "/usr/local/bin/pgbouncer"]
             .into_iter()
             .map(Path::new)
@@ -51,7 +59,7 @@ impl PgBouncer {
                 "[databases]\n* = host=127.0.0.1 port={}\n[pgbouncer]\nlisten_addr = 127.0.0.1\nlisten_port = {port}\n\
                  unix_socket_dir =\nauth_type = scram-sha-256\nauth_file = {}\npool_mode = transaction\n\
                  default_pool_size = {connections}\nmax_client_conn = 1000\nserver_round_robin = 1\n\
-                 admin_users = postgres\nverbose = 0\n",
+                 admin_users = postgres\n{more}\n",
                 server.port(),
                 users.display(),
             ),

@@ -3,30 +3,19 @@
 use std::time::Duration;
 
 use serde::Deserialize;
+use serde_json::Value;
+use settled_observers::Template;
 use toml::Spanned;
 
-use super::{Defaults, Repeats, Wrong, repeats, span};
-
-/// What a declared tool can do, as far as the proxy makes use of it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Kind {
-    /// `guard = false`, or `kind = "idempotent"` or `"read-only"`: passed on unguarded.
-    Passed,
-    /// Nothing can be found out after an unknown outcome: it is held for a person.
-    Opaque,
-    /// The tool applies a key once, for a limited time.
-    Deduplicates {
-        /// The argument under which the tool expects the key.
-        pass_key_as: String,
-        /// How long the tool remembers a key.
-        limit: Duration,
-        /// The longest pause before sending, plus transit, plus clock skew.
-        margin: Duration,
-    },
-}
+use super::answers::{self, Answers};
+use super::kind::{self, Kind, Named};
+use super::observe::{Observe, ObserveTable};
+use super::place::{Table, member};
+use super::retention::{self, Retention};
+use super::{Defaults, Repeats, Wrong, care, repeats};
 
 /// A declared tool.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct ToolConfig {
     /// What it can do.
     pub kind: Kind,
@@ -34,218 +23,174 @@ pub struct ToolConfig {
     pub key: Option<Vec<String>>,
     /// What a repeat means; `None`: as the tool's annotations suggest.
     pub repeat: Option<Repeats>,
-    /// How long after it ended an operation is still replayed.
-    pub window: Duration,
-    /// How long an answer is waited for before the outcome counts as unknown.
+    /// How long an operation is remembered.
+    pub retention: Retention,
+    /// How long an attempt's answer is waited for before the outcome counts as unknown.
     pub timeout: Duration,
-    /// `errors = "final"`: every error of the tool means that nothing happened.
-    pub errors_final: bool,
+    /// How long a call waits at all before it is told how things stand; the work goes on. `None`: until there is an answer.
+    pub call_timeout: Option<Duration>,
+    /// The largest number of attempts; `None`: the default.
+    pub attempts: Option<u32>,
+    /// No new attempt later than this after the call; `None`: the default.
+    pub total: Option<Duration>,
+    /// What its answers prove.
+    pub answers: Answers,
+    /// What a call must have to itself; `None`: nothing.
+    pub resource: Option<Template>,
+    /// How long a call waits for it before it is given up, unsent; `None`: the default.
+    pub queue_timeout: Option<Duration>,
+}
+
+impl ToolConfig {
+    /// How to find out what became of a call, if there is a way.
+    pub fn observe(&self) -> Option<&Observe> {
+        match &self.kind {
+            Kind::Observable { observe, .. } => Some(observe),
+            Kind::Sealable { seal, .. } => Some(seal),
+            Kind::Passed | Kind::Opaque | Kind::Deduplicates { .. } => None,
+        }
+    }
 }
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct ToolTable {
-    guard: Option<Spanned<bool>>,
-    kind: Option<Spanned<String>>,
-    key: Option<Spanned<Vec<String>>>,
-    repeat: Option<Spanned<String>>,
-    window: Option<Spanned<String>>,
-    timeout: Option<Spanned<String>>,
-    errors: Option<Spanned<String>>,
-    pass_key_as: Option<Spanned<String>>,
-    limit: Option<Spanned<String>>,
-    margin: Option<Spanned<String>>,
+    pub(super) guard: Option<Spanned<bool>>,
+    pub(super) kind: Option<Spanned<String>>,
+    pub(super) key: Option<Spanned<Vec<String>>>,
+    pub(super) repeat: Option<Spanned<String>>,
+    pub(super) window: Option<Spanned<String>>,
+    pub(super) retry_horizon: Option<Spanned<String>>,
+    pub(super) expired: Option<Spanned<String>>,
+    pub(super) tombstone: Option<Spanned<String>>,
+    pub(super) timeout: Option<Spanned<String>>,
+    pub(super) call_timeout: Option<Spanned<String>>,
+    pub(super) attempts: Option<Spanned<u32>>,
+    pub(super) total: Option<Spanned<String>>,
+    pub(super) errors: Option<Spanned<String>>,
+    pub(super) final_errors: Option<Spanned<Value>>,
+    pub(super) busy_errors: Option<Spanned<Value>>,
+    pub(super) retry_after_at: Option<Spanned<String>>,
+    pub(super) pass_key_as: Option<Spanned<String>>,
+    pub(super) pass_attempt_as: Option<Spanned<String>>,
+    pub(super) limit: Option<Spanned<String>>,
+    pub(super) margin: Option<Spanned<String>>,
+    pub(super) settling: Option<Spanned<String>>,
+    pub(super) observe: Option<Spanned<ObserveTable>>,
+    pub(super) seal: Option<Spanned<ObserveTable>>,
+    pub(super) resource: Option<Spanned<String>>,
+    pub(super) queue_timeout: Option<Spanned<String>>,
+    pub(super) outside: Option<Spanned<bool>>,
+    pub(super) irrevocable: Option<Spanned<bool>>,
+    pub(super) exclusive: Option<Spanned<bool>>,
+    pub(super) opaque: Option<Spanned<String>>,
 }
 
-enum Named {
-    Opaque,
-    Deduplicates,
-    Passed,
-}
-
-pub(super) fn check(name: &str, table: Spanned<ToolTable>, defaults: &Defaults) -> Result<ToolConfig, Wrong> {
-    let whole = table.span();
-    let table = table.into_inner();
-    let field = |member: &str| format!("tools.{name}.{member}");
-
-    let kind = table.kind.as_ref().map(|kind| named(&field("kind"), kind)).transpose()?;
-    let passed = match (&table.guard, &kind) {
-        (Some(guard), Some(Named::Passed)) if *guard.get_ref() => {
-            return Err(Wrong::new(
-                guard.span(),
-                field("guard"),
-                "can't be `true` for a tool that is declared idempotent or read-only: leave out one of the two",
-            ));
-        }
-        (Some(guard), Some(Named::Opaque | Named::Deduplicates)) if !*guard.get_ref() => {
-            return Err(Wrong::new(
-                guard.span(),
-                field("guard"),
-                "can't be `false` for a tool of this kind, which only a guarded call makes use of: leave out `kind`",
-            ));
-        }
-        (Some(guard), _) => !*guard.get_ref(),
-        (None, kind) => matches!(kind, Some(Named::Passed)),
-    };
+pub(super) fn check(name: &str, spanned: Spanned<ToolTable>, defaults: &Defaults) -> Result<ToolConfig, Wrong> {
+    let table = Table::new(format!("tools.{name}"), spanned.span());
+    let mut tool = spanned.into_inner();
+    let named = tool.kind.as_ref().map(|kind| kind::named(&table.field("kind"), kind)).transpose()?;
+    let passed = is_passed(&table, &tool, named)?;
     if passed {
-        refuse_any(
-            &field,
-            [
-                ("key", table.key.as_ref().map(Spanned::span)),
-                ("repeat", table.repeat.as_ref().map(Spanned::span)),
-                ("window", table.window.as_ref().map(Spanned::span)),
-                ("timeout", table.timeout.as_ref().map(Spanned::span)),
-                ("errors", table.errors.as_ref().map(Spanned::span)),
-            ],
-            "has no meaning for a tool that is passed on unguarded: leave it out, or guard the tool",
-        )?;
+        let problem = "has no meaning for a tool that is passed on unguarded: leave it out, or guard the tool";
+        table.refuse(guarded_only(&tool), problem)?;
     }
-    let deduplicates = matches!(kind, Some(Named::Deduplicates));
-    if !deduplicates {
-        refuse_any(
-            &field,
-            [
-                ("pass_key_as", table.pass_key_as.as_ref().map(Spanned::span)),
-                ("limit", table.limit.as_ref().map(Spanned::span)),
-                ("margin", table.margin.as_ref().map(Spanned::span)),
-            ],
-            "belongs to `kind = \"deduplicates\"`: add that, or leave this out",
-        )?;
-    }
+    kind::refuse_foreign(&table, &tool, named)?;
+    let resource = care::check(&table, name, &tool, named)?;
 
-    let key = table.key.map(|key| check_key(&field("key"), key)).transpose()?;
-    let window = table.window.as_ref().map(|value| span(&field("window"), value)).transpose()?;
-    let (kind, window) = if deduplicates {
-        let pass_key_as = required(
-            &whole,
-            &field,
-            "pass_key_as",
-            table.pass_key_as,
-            "the argument under which the tool expects the key",
-        )?;
-        let limit_at =
-            required(&whole, &field, "limit", table.limit, "how long the tool remembers a key, such as `24h`")?;
-        let limit = span(&field("limit"), &limit_at)?;
-        let margin = match &table.margin {
-            Some(value) => span(&field("margin"), value)?,
-            None => Duration::from_secs(60),
-        };
-        if margin >= limit {
-            let place = table.margin.as_ref().map_or(limit_at.span(), Spanned::span);
-            return Err(Wrong::new(
-                place,
-                field("margin"),
-                "must be shorter than `limit`: otherwise nothing could ever be sent again",
-            ));
-        }
-        if pass_key_as.get_ref().is_empty() {
-            return Err(Wrong::new(pass_key_as.span(), field("pass_key_as"), "is empty: name an argument of the tool"));
-        }
-        if key.as_ref().is_some_and(|key| key.contains(pass_key_as.get_ref())) {
-            return Err(Wrong::new(
-                pass_key_as.span(),
-                field("pass_key_as"),
-                "is also named in `key`: the key can't be derived from the argument that carries it",
-            ));
-        }
-        if let (Some(window), Some(at)) = (window, &table.window)
-            && window < limit
-        {
-            return Err(Wrong::new(
-                at.span(),
-                field("window"),
-                "must not be shorter than `limit`: the tool would take a new operation for the old one",
-            ));
-        }
-        let window = window.unwrap_or_else(|| defaults.window.max(limit));
-        (Kind::Deduplicates { pass_key_as: pass_key_as.into_inner(), limit, margin }, window)
-    } else {
-        (if passed { Kind::Passed } else { Kind::Opaque }, window.unwrap_or(defaults.window))
-    };
-
-    let repeat = table.repeat.map(|value| repeats(&field("repeat"), &value)).transpose()?;
-    let timeout = table.timeout.map(|value| span(&field("timeout"), &value)).transpose()?;
-    let errors_final = table.errors.map(|value| check_errors(&field("errors"), &value)).transpose()?.is_some();
+    let kind = kind::check(&table, name, &mut tool, named, passed)?;
+    let key = tool.key.take().map(|key| check_key(&table, key)).transpose()?;
+    let answers = answers::check(&table, &mut tool)?;
+    let repeat = tool.repeat.as_ref().map(|value| repeats(&table.field("repeat"), value)).transpose()?;
     // Arguments that are named as a key say what a repeat is: the same operation.
     let by_key = key.as_ref().map(|_| Repeats::Replay);
+    let repeat = repeat.or(defaults.repeat).or(by_key);
+    let timeout = table.span("timeout", &tool.timeout)?.unwrap_or(defaults.timeout);
+    let remembers = match &kind {
+        Kind::Deduplicates { limit, .. } => Some(*limit),
+        _ => None,
+    };
+    let retention = retention::check(&table, &tool, defaults, timeout, repeat, remembers)?;
+    let total = table.span("total", &tool.total)?;
+    if let (Some(total), Some(limit), Some(at)) = (total, remembers, &tool.total)
+        && total > limit
+    {
+        let problem = "must not be longer than `limit`: the tool would take a later attempt for a new operation";
+        return Err(table.wrong(at.span(), "total", problem));
+    }
     Ok(ToolConfig {
         kind,
-        repeat: repeat.or(defaults.repeat).or(by_key),
         key,
-        window,
-        timeout: timeout.unwrap_or(defaults.timeout),
-        errors_final,
+        repeat,
+        retention,
+        timeout,
+        call_timeout: table.span("call_timeout", &tool.call_timeout)?,
+        attempts: table.count("attempts", &tool.attempts)?,
+        total,
+        answers,
+        resource,
+        queue_timeout: table.span("queue_timeout", &tool.queue_timeout)?,
     })
 }
 
-fn named(field: &str, kind: &Spanned<String>) -> Result<Named, Wrong> {
-    let wrong = |problem: String| Err(Wrong::new(kind.span(), field, problem));
-    match kind.get_ref().as_str() {
-        "opaque" => Ok(Named::Opaque),
-        "deduplicates" => Ok(Named::Deduplicates),
-        "idempotent" | "read-only" => Ok(Named::Passed),
-        known @ ("observable" | "sealable" | "transactional") => wrong(format!(
-            "`{known}` needs an observer, which the MCP proxy does not offer yet: write `opaque`, `deduplicates`, `idempotent` or `read-only`"
+fn is_passed(table: &Table, tool: &ToolTable, named: Option<Named>) -> Result<bool, Wrong> {
+    match (&tool.guard, named) {
+        (Some(guard), Some(Named::Passed)) if *guard.get_ref() => Err(table.wrong(
+            guard.span(),
+            "guard",
+            "can't be `true` for a tool that is declared idempotent or read-only: leave out one of the two",
         )),
-        other => wrong(format!("`{other}` is not known: write `opaque`, `deduplicates`, `idempotent` or `read-only`")),
+        (Some(guard), Some(kind)) if kind != Named::Passed && !*guard.get_ref() => Err(table.wrong(
+            guard.span(),
+            "guard",
+            "can't be `false` for a tool of this kind, which only a guarded call makes use of: leave out `kind`",
+        )),
+        (Some(guard), _) => Ok(!*guard.get_ref()),
+        (None, kind) => Ok(kind == Some(Named::Passed)),
     }
 }
 
-fn check_key(field: &str, key: Spanned<Vec<String>>) -> Result<Vec<String>, Wrong> {
+fn guarded_only(tool: &ToolTable) -> [super::place::Member; 20] {
+    [
+        member("key", &tool.key),
+        member("repeat", &tool.repeat),
+        member("window", &tool.window),
+        member("retry_horizon", &tool.retry_horizon),
+        member("expired", &tool.expired),
+        member("tombstone", &tool.tombstone),
+        member("timeout", &tool.timeout),
+        member("call_timeout", &tool.call_timeout),
+        member("attempts", &tool.attempts),
+        member("total", &tool.total),
+        member("errors", &tool.errors),
+        member("final_errors", &tool.final_errors),
+        member("busy_errors", &tool.busy_errors),
+        member("retry_after_at", &tool.retry_after_at),
+        member("resource", &tool.resource),
+        member("queue_timeout", &tool.queue_timeout),
+        member("outside", &tool.outside),
+        member("irrevocable", &tool.irrevocable),
+        member("exclusive", &tool.exclusive),
+        member("opaque", &tool.opaque),
+    ]
+}
+
+fn check_key(table: &Table, key: Spanned<Vec<String>>) -> Result<Vec<String>, Wrong> {
     let place = key.span();
     let mut names = key.into_inner();
     let count = names.len();
     if names.is_empty() {
-        return Err(Wrong::new(
-            place,
-            field,
-            "is empty: name at least one argument, or leave the line out to use them all",
-        ));
+        let problem = "is empty: name at least one argument, or leave the line out to use them all";
+        return Err(table.wrong(place, "key", problem));
     }
     if names.iter().any(String::is_empty) {
-        return Err(Wrong::new(place, field, "names an argument with an empty name"));
+        return Err(table.wrong(place, "key", "names an argument with an empty name"));
     }
     // Keys must not depend on the order in which the file happens to name the arguments.
     names.sort();
     names.dedup();
     if names.len() < count {
-        return Err(Wrong::new(place, field, "names an argument twice"));
+        return Err(table.wrong(place, "key", "names an argument twice"));
     }
     Ok(names)
-}
-
-fn check_errors(field: &str, value: &Spanned<String>) -> Result<(), Wrong> {
-    match value.get_ref().as_str() {
-        "final" => Ok(()),
-        other => Err(Wrong::new(
-            value.span(),
-            field,
-            format!(
-                "`{other}` is not known: write `final` if every error of the tool means that nothing happened, else leave the line out"
-            ),
-        )),
-    }
-}
-
-fn refuse_any<const N: usize>(
-    field: &impl Fn(&str) -> String,
-    members: [(&str, Option<std::ops::Range<usize>>); N],
-    problem: &str,
-) -> Result<(), Wrong> {
-    match members.into_iter().find_map(|(name, place)| Some((name, place?))) {
-        Some((name, place)) => Err(Wrong::new(place, field(name), problem)),
-        None => Ok(()),
-    }
-}
-
-fn required(
-    whole: &std::ops::Range<usize>,
-    field: &impl Fn(&str) -> String,
-    name: &str,
-    value: Option<Spanned<String>>,
-    what: &str,
-) -> Result<Spanned<String>, Wrong> {
-    value.ok_or_else(|| {
-        Wrong::new(whole.clone(), field(name), format!("is missing: a tool that deduplicates needs it ({what})"))
-    })
 }

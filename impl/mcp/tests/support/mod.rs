@@ -42,6 +42,42 @@ impl World {
         self.lines("log")
     }
 
+    /// What its observers answer from now on, instead of what is true; empty: the truth.
+    pub fn observers_say(&self, instead: &str) {
+        std::fs::write(self.file("effects.observer"), instead).unwrap();
+    }
+
+    /// An effect that no proxy knows of.
+    pub fn add_effect(&self, effect: &str) {
+        std::fs::write(self.file("effects"), format!("{effect}\n")).unwrap();
+    }
+
+    /// Where effects are written down.
+    pub fn effects_file(&self) -> String {
+        self.file("effects").display().to_string()
+    }
+
+    /// How many calls of a tool the server got.
+    pub fn calls(&self, tool: &str) -> usize {
+        let call = format!(r#""name":"{tool}""#);
+        self.log().iter().filter(|line| line.contains("tools/call") && line.contains(&call)).count()
+    }
+
+    /// Waits until the only operation in the ledger is in that state.
+    pub async fn becomes(&self, state: &str) {
+        let ledger: Arc<dyn settled::Ledger> = self.ledger.clone();
+        let waiting = async {
+            loop {
+                let entries = ledger.scan(settled::Filter::All).await.unwrap();
+                if entries.iter().any(|entry| entry.record.state().name() == state) {
+                    return;
+                }
+                tokio::time::sleep(Duration::from_millis(20)).await;
+            }
+        };
+        timeout(Duration::from_secs(20), waiting).await.unwrap_or_else(|_| panic!("not {state} in time"));
+    }
+
     /// Every effect.
     pub fn effects(&self) -> Vec<String> {
         self.lines("effects")

@@ -16,7 +16,13 @@ TOOLS = [
     {"name": "charge", "annotations": {"destructiveHint": True, "idempotentHint": False}},
     {"name": "plain"},
     {"name": "pay", "annotations": {"destructiveHint": True}},
+    {"name": "get_charge", "annotations": {"readOnlyHint": True}},
+    {"name": "look", "annotations": {}},
+    {"name": "look_and_do", "annotations": {"readOnlyHint": False}},
+    {"name": "seal_charge"},
 ]
+OBSERVERS = ("get_charge", "look", "look_and_do")
+state = threading.Lock()
 
 
 def append(path, text):
@@ -35,6 +41,62 @@ def reply(id, **body):
     write(json.dumps({"jsonrpc": "2.0", "id": id, **body}))
 
 
+def once(name):
+    """Whether this is the first time, of all processes."""
+    try:
+        os.close(os.open("%s.%s" % (EFFECTS, name), os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
+        return True
+    except FileExistsError:
+        return False
+
+
+def effects():
+    try:
+        return [json.loads(line) for line in open(EFFECTS)]
+    except FileNotFoundError:
+        return []
+
+
+def status(id, status):
+    text = json.dumps({"status": status})
+    reply(id, result={"content": [{"type": "text", "text": text}], "structuredContent": {"status": status}, "isError": False})
+
+
+def look(id, arguments):
+    """What became of an order, or whatever the test wants instead."""
+    try:
+        instead = open(EFFECTS + ".observer").read()
+    except FileNotFoundError:
+        instead = ""
+    if instead == "hang":
+        return
+    if instead == "fail":
+        return reply(id, result={"content": [], "structuredContent": {"status": "absent"}, "isError": True})
+    if instead == "error":
+        return reply(id, error={"code": -32603, "message": "no"})
+    if instead:
+        return status(id, instead)
+    found = any(effect.get("order") == arguments.get("order") for effect in effects())
+    status(id, "charged" if found else "absent")
+
+
+def seal(id, arguments):
+    with state:
+        if any(effect.get("key") == arguments["key"] for effect in effects()):
+            return status(id, "charged")
+        attempt = arguments["attempt"] if arguments["scope"] == "attempts" else 1 << 30
+        append(EFFECTS + ".seals", json.dumps([arguments["key"], attempt]))
+    status(id, "sealed")
+
+
+def is_sealed(arguments):
+    try:
+        seals = [json.loads(line) for line in open(EFFECTS + ".seals")]
+    except FileNotFoundError:
+        return False
+    return any(key == arguments.get("key") and arguments.get("attempt", 0) <= attempt for key, attempt in seals)
+
+
 def die():
     os.kill(os.getpid(), signal.SIGKILL)
 
@@ -45,6 +107,19 @@ def call(id, params):
         return reply(id, error={"code": -32602, "message": "no such customer"})
     if "hang" in arguments:
         return
+    if name in OBSERVERS:
+        return look(id, arguments)
+    if name == "seal_charge":
+        return seal(id, arguments)
+    if arguments.get("die_first") and once("died"):
+        die()
+    if "busy" in arguments and once("busy"):
+        return reply(id, error={"code": -32001, "message": "busy", "data": {"seconds": arguments["busy"]}})
+    with state:
+        if is_sealed(arguments):
+            return reply(id, error={"code": -32002, "message": "sealed"})
+        if "key" in arguments and "attempt" in arguments and any(e.get("key") == arguments["key"] for e in effects()):
+            return status(id, "charged")
     if name != "read":
         append(EFFECTS, json.dumps(arguments))
     if arguments.get("die") or arguments.get("die_once") and len(open(EFFECTS).readlines()) == 1:
