@@ -12,7 +12,7 @@ use crate::drive::{Drive, Subject};
 use crate::engine::Engine;
 use crate::error::EngineError;
 use crate::figures;
-use crate::ledger::{Entry, Filter};
+use crate::ledger::{Entry, Filter, LedgerError};
 use crate::recover::{Left, NoTool, Recoverable};
 
 /// Says how an operation can be taken further; `None`: it is somebody else's.
@@ -98,36 +98,44 @@ impl Engine {
             let Some(last) = page.last().cloned() else {
                 return Ok(removed);
             };
+            // Ledgers commit in groups: one after the other, each would wait for a sync of its own.
+            let mut forgetting = JoinSet::new();
             for entry in page {
-                removed += usize::from(self.expire_one(entry, resolve).await?);
+                if let Some(drive) = self.expiring(entry, resolve) {
+                    forgetting.spawn(drive.expire());
+                }
+            }
+            while let Some(forgotten) = forgetting.join_next().await {
+                removed += usize::from(forgotten.unwrap_or(Ok(false))?);
             }
             after = Some(last);
         }
     }
 
-    async fn expire_one(&self, entry: Entry, resolve: &Resolve) -> Result<bool, EngineError> {
-        let Some(Recoverable { policy, limits, .. }) = resolve(&entry) else {
-            return Ok(false);
-        };
+    /// A driver for a record that may be over, unless it is in use.
+    fn expiring(&self, entry: Entry, resolve: &Resolve) -> Option<Drive> {
+        let Recoverable { policy, limits, .. } = resolve(&entry)?;
         // The next operation under the key is numbered from 1 again: a late reply would be taken for its own.
         if self.inner.attempts.any_out(&entry.key) {
-            return Ok(false);
+            return None;
         }
         let fingerprint = entry.record.fingerprint();
         // While a call of the key is under way its record is in use.
-        let Some(lead) = self.inner.in_flight.lead(&entry.key, fingerprint) else {
-            return Ok(false);
-        };
+        let lead = self.inner.in_flight.lead(&entry.key, fingerprint)?;
         let key = entry.key.clone();
         let subject = Subject { key, fingerprint, policy, tool: Arc::new(NoTool), resource: None, limits };
         let mut drive = Drive::new(self.inner.clone(), Arc::new(subject), Some(lead));
         drive.view = Some(Some(entry));
-        drive.perform(What::Expire).await?;
-        Ok(drive.forgotten)
+        Some(drive)
     }
 }
 
 impl Drive {
+    async fn expire(mut self) -> Result<bool, LedgerError> {
+        self.perform(What::Expire).await?;
+        Ok(self.forgotten)
+    }
+
     /// Looks once at an operation that a person has been asked about. Only what is certain at any time counts.
     async fn look_once(mut self, entry: Entry) {
         let Some(of) = entry.record.attempt_id() else { return };

@@ -7,8 +7,8 @@ use std::sync::{Arc, Mutex, mpsc};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use settled::{Change, Entry, Filter, Ledger, LedgerError, Stored};
-use settled_protocol::{Durable, Epoch, Key, Version};
+use settled::{Change, Draw, Entry, Filter, Ledger, LedgerError, Liveness, Remains, Renewal, Resource, Stored};
+use settled_protocol::{Durable, Epoch, Key, Time, Version};
 use tokio::runtime::{Builder, Runtime};
 use tokio::time::{Instant, sleep};
 
@@ -17,6 +17,7 @@ use crate::options::FileLedgerOptions;
 use crate::owners::{Owners, Sign};
 use crate::path::{self, Found};
 use crate::seat::Seat;
+use crate::size::LedgerSize;
 use crate::store::{Ticket, check_size};
 use crate::sync::lock;
 use crate::wire::{Reply, Request};
@@ -35,8 +36,12 @@ const KEEP_OWNERS: Duration = Duration::from_millis(500);
 /// longer at its path: it is then [`Poisoned`](LedgerError::Poisoned), and so are its guests' calls. Other files that are
 /// removed, the socket and those in `owners`, are made anew.
 ///
-/// An owner that was registered counts as alive until this value is closed or dropped, or its process has ended. So
+/// An owner that was registered counts as gone once it retires, this value is closed or dropped, or its process has ended. So
 /// keep it for as long as something may still be sent.
+///
+/// The space of what was forgotten is given back while the ledger is used, and the log takes no more than about twice what is
+/// kept, and two files. Now and then the holder writes a snapshot of its index, so that the next one needn't read all of the
+/// log. If that is gone, or isn't of this log, all of the log is read.
 ///
 /// A store whose answer was lost with the holder is looked for at the next one: it is made once, and its answer is true.
 pub struct FileLedger {
@@ -115,6 +120,18 @@ impl FileLedger {
         self.seat.store().is_ok_and(|store| store.is_some())
     }
 
+    /// How large it is.
+    ///
+    /// # Errors
+    ///
+    /// [`LedgerError::Unavailable`] if the process that holds the directory doesn't answer.
+    pub async fn size(&self) -> Result<LedgerSize, LedgerError> {
+        match self.seat.request(Request::Size).await? {
+            Reply::Size(size) => Ok(size),
+            other => Err(unexpected(&other)),
+        }
+    }
+
     /// Finishes the writes that were accepted, ends this process's ownerships, and hands the directory over to another
     /// process. Later calls fail. Blocks for as long as a sync takes. Dropping does the same.
     pub fn close(&self) {
@@ -134,11 +151,11 @@ impl Drop for FileLedger {
 
 #[async_trait]
 impl Ledger for FileLedger {
-    async fn register(&self) -> Result<Epoch, LedgerError> {
+    async fn register(&self, lease: Duration) -> Result<Epoch, LedgerError> {
         let epoch = match self.seat.store()? {
-            Some(store) => store.register().await?,
+            Some(store) => store.register(lease).await?,
             // An epoch whose answer was lost is nobody's: the next one is as good.
-            None => match self.seat.request(Request::Register).await? {
+            None => match self.seat.request(Request::Register { lease }).await? {
                 Reply::Epoch(epoch) => epoch,
                 other => return Err(unexpected(&other)),
             },
@@ -151,6 +168,41 @@ impl Ledger for FileLedger {
             return Err(error);
         }
         told.map(|_| epoch)
+    }
+
+    async fn renew(&self, epoch: Epoch, lease: Duration) -> Result<Renewal, LedgerError> {
+        match self.seat.request(Request::Renew { epoch, lease }).await? {
+            Reply::Renewed(renewal) => Ok(renewal),
+            other => Err(unexpected(&other)),
+        }
+    }
+
+    async fn retire(&self, epoch: Epoch) -> Result<(), LedgerError> {
+        match self.seat.request(Request::Retire(epoch)).await? {
+            Reply::Done => self.owners.give_up(epoch),
+            other => return Err(unexpected(&other)),
+        }
+        Ok(())
+    }
+
+    async fn liveness(&self, epoch: Epoch) -> Result<Liveness, LedgerError> {
+        if self.owners.sign(epoch)? == Sign::Dead {
+            return Ok(Liveness::Gone);
+        }
+        match self.seat.request(Request::Liveness(epoch)).await? {
+            Reply::Liveness(liveness) => Ok(liveness),
+            other => Err(unexpected(&other)),
+        }
+    }
+
+    async fn time(&self) -> Result<Option<Time>, LedgerError> {
+        if let Some(store) = self.seat.store()? {
+            return Ok(Some(store.time()));
+        }
+        match self.seat.request(Request::Time).await? {
+            Reply::Time(time) => Ok(Some(time)),
+            other => Err(unexpected(&other)),
+        }
     }
 
     async fn compare_and_set(&self, change: Change) -> Result<Stored, LedgerError> {
@@ -183,10 +235,16 @@ impl Ledger for FileLedger {
     }
 
     async fn scan(&self, filter: Filter) -> Result<Vec<Entry>, LedgerError> {
-        match self.seat.request(Request::Scan(filter)).await? {
-            Reply::Entries(entries) => Ok(entries),
-            other => Err(unexpected(&other)),
-        }
+        self.entries(Request::Scan(filter)).await
+    }
+
+    async fn line(&self, resource: &Resource) -> Result<Vec<Entry>, LedgerError> {
+        self.entries(Request::Line(resource.clone())).await
+    }
+
+    async fn due(&self, now: Time, after: Option<&Entry>, limit: usize) -> Result<Vec<Entry>, LedgerError> {
+        let after = after.map(|after| Box::new(bare(after)));
+        self.entries(Request::Due { now, after, limit: limit as u64 }).await
     }
 
     async fn history(&self, key: &Key) -> Result<Vec<Change>, LedgerError> {
@@ -196,12 +254,13 @@ impl Ledger for FileLedger {
         }
     }
 
-    async fn forget(&self, key: &Key, expected: Version) -> Result<bool, LedgerError> {
+    async fn forget(&self, key: &Key, expected: Version, remains: Remains) -> Result<bool, LedgerError> {
         let ticket = self.tokens.ticket();
         if let Some(store) = self.seat.store()? {
-            return store.forget(key, expected, ticket).await;
+            return store.forget(key, expected, remains, ticket).await;
         }
-        let request = Request::Forget { key: key.clone(), expected, token: ticket.token, again: ticket.again };
+        let Ticket { token, again } = ticket;
+        let request = Request::Forget { key: key.clone(), expected, remains, token, again };
         accepted(self.seat.request(request).await?)
     }
 
@@ -217,17 +276,29 @@ impl Ledger for FileLedger {
         }
     }
 
-    async fn owner_alive(&self, epoch: Epoch) -> Result<bool, LedgerError> {
-        match self.owners.sign(epoch)? {
-            Sign::Alive => return Ok(true),
-            Sign::Dead => return Ok(false),
-            Sign::None => {}
+    async fn draw(&self, draw: Draw) -> Result<bool, LedgerError> {
+        if let Some(store) = self.seat.store()? {
+            return Ok(store.draw(draw));
         }
-        match self.seat.request(Request::Knows(epoch)).await? {
-            Reply::Known(known) => Ok(known),
+        match self.seat.request(Request::Draw(draw)).await? {
+            Reply::Drawn(drawn) => Ok(drawn),
             other => Err(unexpected(&other)),
         }
     }
+}
+
+impl FileLedger {
+    async fn entries(&self, request: Request) -> Result<Vec<Entry>, LedgerError> {
+        match self.seat.request(request).await? {
+            Reply::Entries(entries) => Ok(entries),
+            other => Err(unexpected(&other)),
+        }
+    }
+}
+
+/// An entry without its contents.
+fn bare(entry: &Entry) -> Entry {
+    Entry { asked: bytes::Bytes::new(), sent: None, outcome: None, note: None, ..entry.clone() }
 }
 
 fn accepted(reply: Reply) -> Result<bool, LedgerError> {
@@ -244,7 +315,11 @@ fn unexpected(reply: &Reply) -> LedgerError {
         Reply::Entry(_) => "an entry",
         Reply::Entries(_) => "entries",
         Reply::Changes(_) => "changes",
-        Reply::Known(_) => "what it knows of an owner",
+        Reply::Renewed(_) => "a renewal",
+        Reply::Liveness(_) => "what it knows of an owner",
+        Reply::Time(_) => "a time",
+        Reply::Drawn(_) => "a token",
+        Reply::Size(_) => "a size",
         Reply::Done => "an end",
         Reply::Failed(_) => "a failure",
     };

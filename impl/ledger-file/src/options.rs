@@ -14,7 +14,7 @@ pub struct FileLedgerOptions {
     /// [`Unavailable`](settled::LedgerError::Unavailable). A holder that is silent (stopped, not dead) is noticed after
     /// half of this time, so a call lasts one and a half times this long at most.
     pub patience: Duration,
-    /// Memory for entries that were read lately, in bytes. All else of an entry that stays in memory are 32 bytes.
+    /// Memory for entries that were read lately, in bytes. All else of a settled entry that stays in memory are some 40 to 96 bytes.
     pub cache_bytes: usize,
     /// Makes every sync take this much longer, to measure as on a slower disk.
     pub sync_delay: Duration,

@@ -125,6 +125,17 @@ impl Owners {
         lock(&self.guests).retain(|_, by| *by != connection);
     }
 
+    /// Ends one ownership of this process, if it has it.
+    pub fn give_up(&self, epoch: Epoch) {
+        lock(&self.ours).remove(&epoch);
+    }
+
+    /// The owners that have a file, alive or not.
+    pub fn files(&self) -> Vec<Epoch> {
+        let entries = fs::read_dir(&self.dir).into_iter().flatten().flatten();
+        entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok().map(Epoch)).collect()
+    }
+
     /// Ends the ownerships of this process.
     pub fn release(&self) {
         lock(&self.ours).clear();

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use settled::LedgerError;
 
 use crate::error::from_io;
-use crate::log::{MARKER, segment_name};
+use crate::log::{MARKER, SEGMENT, segment_name};
 use crate::owners;
 
 /// The longest path that the operating system takes, in bytes.
@@ -54,7 +54,13 @@ pub(crate) fn look(dir: &Path) -> Result<Found, LedgerError> {
             Err(e) => absent(dir, &e)?,
         };
     }
-    Ok(Found::None)
+    Ok(if has_segment(dir) { Found::Ledger } else { Found::None })
+}
+
+/// Whether there is a file of the log, of whatever part of it.
+fn has_segment(dir: &Path) -> bool {
+    let entries = fs::read_dir(dir).into_iter().flatten().flatten();
+    entries.into_iter().any(|entry| entry.file_name().as_bytes().starts_with(SEGMENT.as_bytes()))
 }
 
 /// Whether epochs were given away, the first of which is in the log's first batch.
@@ -65,7 +71,7 @@ fn had_owners(dir: &Path) -> bool {
 /// Checks that a ledger that had owners has a log, or at least the sign of one.
 pub(crate) fn check_present(dir: &Path) -> Result<(), LedgerError> {
     let there = |name: &str| dir.join(name).exists();
-    match had_owners(dir) && !there(MARKER) && !there(&segment_name(0)) {
+    match had_owners(dir) && !there(MARKER) && !has_segment(dir) {
         true => Err(lost(dir, "missing")),
         false => Ok(()),
     }

@@ -101,7 +101,7 @@ mod tests {
     #[test]
     fn memory_is_bounded_and_what_is_asked_for_stays() {
         let recent = Recent::new(1 << 20);
-        let entry = |id: u64| claim(&key("recent", id)).apply(None);
+        let entry = |id: u64| claim(&key("recent", id)).apply(None, |_| 0);
         let hash = |id: u64| KeyHash::of(&entry(id).key);
         let most = (1 << 20) / size(&entry(10_000));
         recent.put(hash(0), 0, &entry(0));

@@ -125,7 +125,7 @@ struct Guest {
 
 impl Drop for Guest {
     fn drop(&mut self) {
-        self.store.owners().disconnected(self.connection);
+        self.store.disconnected(self.connection);
     }
 }
 
@@ -151,7 +151,7 @@ async fn serve(stream: UnixStream, connection: u64, store: Arc<Store>) -> io::Re
         let Call { id, request }: Call<Request> = call;
         while tasks.try_join_next().is_some() {}
         if let Request::Owns(epochs) = &request {
-            guest.store.owners().connected(connection, epochs);
+            guest.store.connected(connection, epochs);
         }
         let (store, answers) = (Arc::clone(&store), answers.clone());
         tasks.spawn(async move {
@@ -168,19 +168,28 @@ async fn serve(stream: UnixStream, connection: u64, store: Arc<Store>) -> io::Re
 /// Carries out a request.
 pub(crate) async fn answer(store: Arc<Store>, request: Request) -> Reply {
     let reply = match request {
-        Request::Register => store.register().await.map(Reply::Epoch),
+        Request::Register { lease } => store.register(lease).await.map(Reply::Epoch),
+        Request::Renew { epoch, lease } => store.renew(epoch, lease).await.map(Reply::Renewed),
+        Request::Retire(epoch) => store.retire(epoch).await.map(|()| Reply::Done),
+        Request::Liveness(epoch) => store.liveness(epoch).await.map(Reply::Liveness),
+        Request::Time => Ok(Reply::Time(store.time())),
         Request::CompareAndSet { change, token, again } => {
             let ticket = Ticket { token, again };
             let accepted = store.compare_and_set(&change, ticket);
             accepted.await.map(Reply::Accepted)
         }
-        Request::Forget { key, expected, token, again } => {
+        Request::Forget { key, expected, remains, token, again } => {
             let ticket = Ticket { token, again };
-            let accepted = store.forget(&key, expected, ticket);
+            let accepted = store.forget(&key, expected, remains, ticket);
             accepted.await.map(Reply::Accepted)
         }
         Request::Get(key) => store.get(&key).map(|entry| Reply::Entry(entry.map(Box::new))),
         Request::Scan(filter) => read(move || store.scan(filter).map(Reply::Entries)).await,
+        Request::Line(resource) => read(move || store.line(&resource).map(Reply::Entries)).await,
+        Request::Due { now, after, limit } => {
+            let limit = usize::try_from(limit).unwrap_or(usize::MAX);
+            read(move || store.due(now, after.as_deref(), limit).map(Reply::Entries)).await
+        }
         Request::History(key) => read(move || store.history(&key).map(Reply::Changes)).await,
         Request::Changed { key, seen } => {
             store.changed(&key, seen).await;
@@ -188,7 +197,8 @@ pub(crate) async fn answer(store: Arc<Store>, request: Request) -> Reply {
         }
         // The connection that it came by has been noted.
         Request::Owns(_) => Ok(Reply::Done),
-        Request::Knows(epoch) => Ok(Reply::Known(store.owners().knows(epoch))),
+        Request::Draw(draw) => Ok(Reply::Drawn(store.draw(draw))),
+        Request::Size => Ok(Reply::Size(store.size())),
     };
     reply.unwrap_or_else(|error| Reply::Failed(error.into()))
 }

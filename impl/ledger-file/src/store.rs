@@ -1,27 +1,35 @@
 //! The ledger as the process that holds its directory sees it: log, index and committer.
 
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use settled::{Change, Entry, Filter, LedgerError};
-use settled_protocol::{Epoch, Key, Version};
+use settled::{Bucket, Change, Draw, Entry, Filter, LedgerError, Remains, Resource};
+use settled_protocol::{Key, Time, Version};
 use tokio::sync::oneshot;
 
+use crate::body::Tombstone;
 use crate::chain::Chains;
-use crate::commit::{Committer, Forgotten, Item, Write, Written};
-use crate::error::{from_io, from_log};
-use crate::frame::{self, KeyHash, Kind, Token};
+use crate::clock::Clock;
+use crate::commit::{Committer, Item, Write, Written};
+use crate::due::Point;
+use crate::error::from_io;
+use crate::frame::{self, FrameError, KeyHash, Kind, Token};
 use crate::group_commit::GroupCommit;
-use crate::index::{Index, MAX_VERSION, Slot};
+use crate::index::Index;
+use crate::leases::Leases;
+use crate::log::DirLock;
 use crate::log::disk::{Disk, FsDisk};
-use crate::log::{DirLock, Log, Recovery, Refusal};
 use crate::options::FileLedgerOptions;
 use crate::owners::Owners;
 use crate::path;
 use crate::recent::Recent;
+use crate::replay::{self, Replayed};
+use crate::size::LedgerSize;
+use crate::slot::{MAX_VERSION, Slot};
 use crate::sync::lock;
+use crate::upkeep::{Keeper, Parts, Upkeep};
 
 /// The largest record that is stored, in bytes as encoded.
 pub(crate) const MAX_RECORD: usize = 64 << 20;
@@ -34,9 +42,14 @@ pub(crate) struct Store {
     index: Arc<Index>,
     chains: Chains,
     recent: Recent,
-    commits: GroupCommit<Item>,
+    commits: Arc<GroupCommit<Item>>,
     closed: AtomicBool,
-    owners: Arc<Owners>,
+    pub(crate) owners: Arc<Owners>,
+    pub(crate) leases: Arc<Leases>,
+    clock: Clock,
+    budget: Mutex<Bucket>,
+    upkeep: Mutex<Option<Upkeep>>,
+    snapshot_bytes: Arc<AtomicU64>,
     /// Released last, when nothing is written any more.
     held: Mutex<Option<DirLock>>,
 }
@@ -46,6 +59,11 @@ pub(crate) struct Store {
 pub(crate) struct Ticket {
     pub token: Token,
     pub again: bool,
+}
+
+impl Ticket {
+    /// For what needn't be recognised.
+    pub const NONE: Ticket = Ticket { token: 0, again: false };
 }
 
 impl Store {
@@ -62,7 +80,8 @@ impl Store {
             return Err(path::replaced(dir));
         }
         path::check_present(dir)?;
-        let store = Store::on(Arc::new(disk), dir, options, owners, held)?;
+        let (store, keeper) = Store::on(Arc::new(disk), dir, options, owners, held)?;
+        *lock(&store.upkeep) = Some(Upkeep::start(keeper).map_err(|e| from_io("start a thread for", dir, &e))?);
         store.owners.clean();
         Ok(store)
     }
@@ -73,78 +92,104 @@ impl Store {
         options: &FileLedgerOptions,
         owners: Arc<Owners>,
         held: DirLock,
-    ) -> Result<Store, LedgerError> {
-        let index = Arc::new(Index::new());
-        let mut forgotten = Forgotten::default();
-        let mut epoch = Epoch(0);
-        let opened = Log::open(disk, options.log, |position, bytes| {
-            let (head, _) = frame::read(bytes).map_err(Refusal::from)?;
-            match head.kind {
-                Kind::Registered { epoch: given } => epoch = epoch.max(given),
-                Kind::Forgotten { key } => {
-                    index.set(key, None);
-                    forgotten.remember(key, position);
-                }
-                Kind::Change { key, version, settled } => index.set(key, Some(Slot::new(position, version, settled))),
-            }
-            Ok(())
-        });
-        let (log, recovery) = opened.map_err(|e| from_log(&e, dir))?;
-        if recovery.batches == 0 {
-            path::check_begun(dir)?;
-        }
-        report(&recovery, dir);
+    ) -> Result<(Store, Keeper), LedgerError> {
+        let Replayed { log, index, forgotten, epoch, seen, snapshot } = replay::open(&disk, dir, options.log)?;
+        let index = Arc::new(index);
         let chains = Chains::new(log.reader(), dir);
+        let leases = Arc::new(Leases::default());
+        let trimmer = log.trimmer();
         let mut committer = Committer {
             log,
             index: Arc::clone(&index),
             chains: chains.clone(),
+            leases: Arc::clone(&leases),
             forgotten,
             epoch,
             dir: PathBuf::from(dir),
         };
-        let commits = GroupCommit::start("settled-ledger", move |items| committer.commit(items))
-            .map_err(|e| from_io("start a thread for", dir, &e))?;
-        Ok(Store {
-            index,
-            chains,
+        let snapshot_bytes = Arc::new(AtomicU64::new(snapshot.bytes));
+        let thread = |e| from_io("start a thread for", dir, &e);
+        let commits =
+            Arc::new(GroupCommit::start("settled-ledger", move |items| committer.commit(items)).map_err(thread)?);
+        let store = Store {
+            index: Arc::clone(&index),
+            chains: chains.clone(),
             recent: Recent::new(options.cache_bytes),
-            commits,
+            commits: Arc::clone(&commits),
             closed: AtomicBool::new(false),
             owners,
+            leases: Arc::clone(&leases),
+            clock: Clock::new(),
+            budget: Mutex::default(),
+            upkeep: Mutex::default(),
+            snapshot_bytes: Arc::clone(&snapshot_bytes),
             held: Mutex::new(Some(held)),
-        })
-    }
-
-    /// Gives away the next epoch.
-    pub async fn register(&self) -> Result<Epoch, LedgerError> {
-        let ticket = Ticket { token: 0, again: false };
-        // A registration is no key's business.
-        let key = KeyHash::NONE;
-        match self.write(Write::Register, key, None, ticket, Vec::new()).await? {
-            Written::Registered(epoch) => Ok(epoch),
-            Written::Accepted(_) => Err(LedgerError::Unavailable("no epoch was given".to_owned())),
-        }
+        };
+        store.adopt(&seen);
+        let (dir, options) = (PathBuf::from(dir), options.log);
+        Ok((
+            store,
+            Keeper::new(Parts {
+                disk,
+                dir,
+                index,
+                chains,
+                leases,
+                commits,
+                trimmer,
+                options,
+                snapshot,
+                snapshot_bytes,
+            }),
+        ))
     }
 
     /// Carries out a compare-and-set. Returns whether the ledger held the expected version.
     pub async fn compare_and_set(&self, change: &Change, ticket: Ticket) -> Result<bool, LedgerError> {
         let key = KeyHash::of(&change.key);
         let frame = encode(change, key, ticket.token)?;
-        let write = Write::Change { version: change.record.version(), settled: change.record.is_settled() };
+        let write = Write::Change(change.record.version());
         let written = self.write(write, key, change.expected, ticket, frame);
         Ok(written.await? == Written::Accepted(true))
     }
 
-    /// Forgets a key at a version. Returns whether the ledger held that.
-    pub async fn forget(&self, key: &Key, expected: Version, ticket: Ticket) -> Result<bool, LedgerError> {
-        let key = KeyHash::of(key);
-        let frame = frame::forgotten(key, ticket.token).map_err(|e| LedgerError::Unavailable(e.to_string()))?;
-        let written = self.write(Write::Forget, key, Some(expected), ticket, frame);
-        Ok(written.await? == Written::Accepted(true))
+    /// Forgets a key at a version, or all but a tombstone of it. Returns whether the ledger held that.
+    pub async fn forget(
+        &self,
+        key: &Key,
+        expected: Version,
+        remains: Remains,
+        ticket: Ticket,
+    ) -> Result<bool, LedgerError> {
+        let hash = KeyHash::of(key);
+        let unwritable = |e: FrameError| LedgerError::Unavailable(e.to_string());
+        let Remains::Tombstone { keep_until } = remains else {
+            let frame = frame::bare(Kind::Forgotten { key: hash }, ticket.token).map_err(unwritable)?;
+            let written = self.write(Write::Forget, hash, Some(expected), ticket, frame);
+            return Ok(written.await? == Written::Accepted(true));
+        };
+        loop {
+            let (position, frame) = match self.get_at(key)? {
+                Some((slot, entry)) if slot.version() == expected => {
+                    let tombstone = Tombstone::of(entry, keep_until);
+                    (slot.position(), frame::buried(&tombstone, hash, ticket.token).map_err(unwritable)?)
+                }
+                // It may have been done before.
+                _ if ticket.again => (u64::MAX, Vec::new()),
+                _ => return Ok(false),
+            };
+            let written = self.write(Write::Bury { position }, hash, Some(expected), ticket, frame);
+            if written.await? == Written::Accepted(true) {
+                return Ok(true);
+            }
+            // A copy may have taken the place of what was found.
+            if !self.index.get(hash).is_some_and(|now| now.position() != position && now.version() == expected) {
+                return Ok(false);
+            }
+        }
     }
 
-    async fn write(
+    pub(crate) async fn write(
         &self,
         write: Write,
         key: KeyHash,
@@ -161,34 +206,110 @@ impl Store {
 
     /// The entry of a key. May read from the disk.
     pub fn get(&self, key: &Key) -> Result<Option<Entry>, LedgerError> {
+        Ok(self.get_at(key)?.map(|(_, entry)| entry))
+    }
+
+    fn get_at(&self, key: &Key) -> Result<Option<(Slot, Entry)>, LedgerError> {
         let hash = KeyHash::of(key);
-        let Some(Slot { position, .. }) = self.index.get(hash) else {
-            return Ok(None);
-        };
-        if let Some(entry) = self.recent.get(hash, position).filter(|entry| entry.key == *key) {
-            return Ok(Some(Entry::clone(&entry)));
+        self.current(hash, |slot| {
+            if let Some(entry) = self.recent.get(hash, slot.position()).filter(|entry| entry.key == *key) {
+                return Ok((slot, Entry::clone(&entry)));
+            }
+            let entry = self.chains.entry(slot.position(), Some(key))?;
+            self.recent.put(hash, slot.position(), &entry);
+            Ok((slot, entry))
+        })
+    }
+
+    /// Reads what a key's latest frame leads to. That may be moved meanwhile: then it is read from its new place.
+    fn current<R>(
+        &self,
+        key: KeyHash,
+        read: impl Fn(Slot) -> Result<R, LedgerError>,
+    ) -> Result<Option<R>, LedgerError> {
+        loop {
+            let Some(slot) = self.index.get(key) else {
+                return Ok(None);
+            };
+            match read(slot) {
+                Err(_) if self.index.get(key) != Some(slot) => {}
+                result => return result.map(Some),
+            }
         }
-        let entry = self.chains.entry(position, Some(key))?;
-        self.recent.put(hash, position, &entry);
-        Ok(Some(entry))
     }
 
     /// The entries that the filter names, ordered by key. Reads from the disk, perhaps for long.
     pub fn scan(&self, filter: Filter) -> Result<Vec<Entry>, LedgerError> {
-        let mut positions = self.index.positions(filter == Filter::Unsettled);
-        positions.sort_unstable();
-        let entries = positions.into_iter().map(|position| self.chains.entry(position, None));
-        let mut entries = entries.collect::<Result<Vec<Entry>, LedgerError>>()?;
+        let mut found = self.index.list(filter == Filter::Unsettled);
+        found.sort_unstable_by_key(|(_, slot)| slot.position());
+        let mut entries = self.entries(found.into_iter().map(|(key, _)| key))?;
+        if filter == Filter::Unsettled {
+            entries.retain(|entry| !entry.record.is_settled());
+        }
         entries.sort_unstable_by(|a, b| a.key.cmp(&b.key));
         Ok(entries)
     }
 
+    /// The unsettled operations that want a resource, the first one first.
+    pub fn line(&self, resource: &Resource) -> Result<Vec<Entry>, LedgerError> {
+        let keys = self.index.line(KeyHash::of_resource(resource));
+        let mut entries = self.entries(keys.into_iter())?;
+        entries.retain(|entry| !entry.record.is_settled() && entry.resource.as_ref() == Some(resource));
+        entries.sort_by_key(|entry| entry.place);
+        Ok(entries)
+    }
+
+    fn entries(&self, keys: impl Iterator<Item = KeyHash>) -> Result<Vec<Entry>, LedgerError> {
+        keys.filter_map(|key| self.current(key, |slot| self.chains.entry(slot.position(), None)).transpose()).collect()
+    }
+
+    /// Up to `limit` settled entries that may be forgotten by `now`: by that time, then by their places in the log.
+    pub fn due(&self, now: Time, after: Option<&Entry>, limit: usize) -> Result<Vec<Entry>, LedgerError> {
+        let mut from = after.map(|after| {
+            let slot = self.index.get(KeyHash::of(&after.key));
+            let same = slot.filter(|slot| slot.version() == after.record.version());
+            // Where one that is gone stood isn't known: its time is.
+            Point::new(after.keep_until.unwrap_or_default(), same.map_or(0, |slot| slot.position()))
+        });
+        let mut entries = Vec::new();
+        while entries.len() < limit {
+            let points = self.index.due(now, from, limit - entries.len());
+            let Some(last) = points.last() else {
+                break;
+            };
+            from = Some(*last);
+            let mut stale = Vec::new();
+            for point in points {
+                match self.due_at(point.position())? {
+                    Some(entry) if entry.keep_until.is_some_and(|until| until <= now) => entries.push(entry),
+                    Some(_) => {}
+                    None => stale.push(point),
+                }
+            }
+            self.index.with_due(|due| due.remove(&stale));
+        }
+        Ok(entries)
+    }
+
+    /// The settled entry whose latest frame is at `position`, if there is one.
+    fn due_at(&self, position: u64) -> Result<Option<Entry>, LedgerError> {
+        let Some(key) = self.chains.key(position)? else {
+            return Ok(None);
+        };
+        if !self.index.get(key).is_some_and(|slot| slot.position() == position && slot.settled()) {
+            return Ok(None);
+        }
+        match self.chains.entry(position, None) {
+            Ok(entry) => Ok(Some(entry)),
+            Err(_) if self.index.get(key).is_none_or(|slot| slot.position() != position) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
     /// A key's changes, oldest first. Reads from the disk.
     pub fn history(&self, key: &Key) -> Result<Vec<Change>, LedgerError> {
-        match self.index.get(KeyHash::of(key)) {
-            Some(slot) => self.chains.history(slot.position, key),
-            None => Ok(Vec::new()),
-        }
+        let history = self.current(KeyHash::of(key), |slot| self.chains.history(slot.position(), key))?;
+        Ok(history.unwrap_or_default())
     }
 
     /// Waits until the key's version may be another than `seen`, for a while.
@@ -198,16 +319,37 @@ impl Store {
         let _ = tokio::time::timeout(LOOK_AGAIN, changed).await;
     }
 
+    /// The time of all processes on the ledger.
+    pub fn time(&self) -> Time {
+        self.clock.now()
+    }
+
+    /// Takes a token of the retry budget of all processes on the ledger.
+    pub fn draw(&self, draw: Draw) -> bool {
+        lock(&self.budget).draw(draw)
+    }
+
+    /// How large it is.
+    pub fn size(&self) -> LedgerSize {
+        let log = self.chains.log();
+        LedgerSize {
+            disk_bytes: log.bytes() + self.snapshot_bytes.load(Ordering::Relaxed),
+            live_bytes: self.index.live_bytes(),
+            segments: log.segments().len() as u64,
+            keys: self.index.keys(),
+            unsettled: self.index.unsettled(),
+        }
+    }
+
     /// Finishes what was accepted, accepts nothing more, and lets go of the directory.
     pub fn close(&self) {
         self.closed.store(true, Ordering::SeqCst);
+        if let Some(upkeep) = &*lock(&self.upkeep) {
+            upkeep.stop();
+        }
         self.commits.close();
+        lock(&self.upkeep).take();
         lock(&self.held).take();
-    }
-
-    /// The ledger's owners, as this process knows them.
-    pub fn owners(&self) -> &Owners {
-        &self.owners
     }
 
     /// Whether it is closed or about to be: then an error says nothing about the ledger.
@@ -241,6 +383,7 @@ pub(crate) fn check_size(change: &Change) -> Result<(), LedgerError> {
         + bytes(&change.sent)
         + bytes(&change.outcome)
         + change.note.as_ref().map_or(0, String::len)
+        + change.resource.as_ref().map_or(0, |resource| resource.scope.len() + resource.name.len())
         + change.event.len();
     if size > MAX_RECORD {
         return Err(LedgerError::TooLarge(format!(
@@ -249,17 +392,6 @@ pub(crate) fn check_size(change: &Change) -> Result<(), LedgerError> {
         )));
     }
     Ok(())
-}
-
-fn report(recovery: &Recovery, dir: &Path) {
-    if recovery.cut_bytes > 0 {
-        tracing::warn!(
-            directory = %dir.display(),
-            bytes = recovery.cut_bytes,
-            "cut a write that a crash had torn off the end of the ledger; it had not been acknowledged"
-        );
-    }
-    tracing::debug!(directory = %dir.display(), frames = recovery.frames, "opened the ledger");
 }
 
 #[cfg(test)]

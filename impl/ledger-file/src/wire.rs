@@ -5,17 +5,19 @@
 //! user's processes; a version in the greeting tells apart those that don't understand each other.
 
 use std::io;
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
-use settled::{Change, Entry, Filter, LedgerError};
-use settled_protocol::{Epoch, Key, Version};
+use settled::{Change, Draw, Entry, Filter, LedgerError, Liveness, Remains, Renewal, Resource};
+use settled_protocol::{Epoch, Key, Time, Version};
 use tokio::io::{AsyncRead, AsyncReadExt};
 
 use crate::frame::Token;
+use crate::size::LedgerSize;
 use crate::store::MAX_RECORD;
 
 /// The greeting; its last byte is the version of what follows.
-pub(crate) const HELLO: &[u8; 8] = b"settled\x02";
+pub(crate) const HELLO: &[u8; 8] = b"settled\x03";
 
 /// The longest frame of a call, in bytes: a record and what goes with it.
 pub(crate) const MAX_CALL: usize = MAX_RECORD + (64 << 10);
@@ -36,7 +38,16 @@ pub(crate) struct Call<R> {
 /// The methods of the ledger.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) enum Request {
-    Register,
+    Register {
+        lease: Duration,
+    },
+    Renew {
+        epoch: Epoch,
+        lease: Duration,
+    },
+    Retire(Epoch),
+    Liveness(Epoch),
+    Time,
     CompareAndSet {
         change: Box<Change>,
         token: Token,
@@ -44,10 +55,17 @@ pub(crate) enum Request {
     },
     Get(Key),
     Scan(Filter),
+    Line(Resource),
+    Due {
+        now: Time,
+        after: Option<Box<Entry>>,
+        limit: u64,
+    },
     History(Key),
     Forget {
         key: Key,
         expected: Version,
+        remains: Remains,
         token: Token,
         again: bool,
     },
@@ -57,8 +75,8 @@ pub(crate) enum Request {
     },
     /// Tells which owners the guest is, for as long as it is connected.
     Owns(Vec<Epoch>),
-    /// Whether an owner is the holder or a connected guest.
-    Knows(Epoch),
+    Draw(Draw),
+    Size,
 }
 
 impl Request {
@@ -91,8 +109,12 @@ pub(crate) enum Reply {
     Entry(Option<Box<Entry>>),
     Entries(Vec<Entry>),
     Changes(Vec<Change>),
-    /// Whether an owner is known.
-    Known(bool),
+    Renewed(Renewal),
+    Liveness(Liveness),
+    Time(Time),
+    /// Whether there was a token of the retry budget.
+    Drawn(bool),
+    Size(LedgerSize),
     Done,
     Failed(Failure),
 }

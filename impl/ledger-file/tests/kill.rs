@@ -19,7 +19,7 @@ use nix::unistd::Pid;
 use settled::{Filter, Ledger, Stored};
 use settled_ledger_file::{FileLedger, FileLedgerOptions};
 use settled_protocol::{Epoch, Key, State, Version};
-use suite::make::{change, key};
+use suite::make::{LEASE, alive, change, key};
 
 /// Names the directory, and makes a test's binary one of the processes.
 const ROLE: &str = "SETTLED_TEST_KILL";
@@ -49,7 +49,7 @@ fn process() {
 /// Advances the shared keys for ever. What was acknowledged goes into a file, which outlives a kill.
 async fn hammer(dir: &Path) {
     let ledger = Arc::new(open(dir));
-    let epoch = ledger.register().await.unwrap();
+    let epoch = ledger.register(LEASE).await.unwrap();
     println!("epoch {epoch}");
     let acknowledged = Arc::new(appending(&dir.join(format!("acknowledged.{epoch}"))));
     let refused = Arc::new(appending(&dir.join(format!("refused.{epoch}"))));
@@ -243,23 +243,21 @@ async fn an_owner_is_alive_while_stopped_and_dead_once_killed() {
     let epochs = [holder.epoch, guest.epoch];
     assert_ne!(epochs[0], epochs[1]);
     let ledger = open(dir.path());
-    let alive = async || {
-        let one = ledger.owner_alive(epochs[0]).await.unwrap();
-        (one, ledger.owner_alive(epochs[1]).await.unwrap())
-    };
-    assert_eq!(alive().await, (true, true));
+    let both = async || (alive(&ledger, epochs[0]).await, alive(&ledger, epochs[1]).await);
+    assert_eq!(both().await, (true, true));
     guest.stop();
-    assert_eq!(alive().await, (true, true));
+    assert_eq!(both().await, (true, true));
     guest.end();
-    assert_eq!(alive().await, (true, false));
+    assert_eq!(both().await, (true, false));
+    // Only the holder knows of leases, but that an owner has gone everyone can see.
     holder.stop();
-    assert_eq!(alive().await, (true, false));
+    assert!(!alive(&ledger, epochs[1]).await);
     holder.end();
-    assert_eq!(alive().await, (false, false));
+    assert_eq!(both().await, (false, false));
     // The one that is left holds the directory now, and gives away a new number.
-    let mine = ledger.register().await.unwrap();
+    let mine = ledger.register(LEASE).await.unwrap();
     assert!(mine > epochs[0] && mine > epochs[1] && ledger.is_holder());
-    assert!(ledger.owner_alive(mine).await.unwrap());
+    assert!(alive(&ledger, mine).await);
 }
 
 #[tokio::test]

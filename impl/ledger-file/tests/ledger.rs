@@ -13,10 +13,10 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use settled::{Filter, Ledger, LedgerError, MemoryLedger, Stored};
+use settled::{Filter, Ledger, LedgerError, Liveness, MemoryLedger, Remains, Renewal, Stored};
 use settled_ledger_file::{FileLedger, FileLedgerOptions};
 use settled_protocol::{State, Version};
-use suite::make::{change, claim, key, settled};
+use suite::make::{LEASE, alive, change, claim, key, settled};
 use tempfile::tempdir;
 
 fn open(dir: &Path) -> FileLedger {
@@ -67,7 +67,7 @@ async fn all_is_there_after_reopening() {
     for round in 0..4 {
         let ledger = open(dir.path());
         assert_eq!(ledger.scan(Filter::All).await.unwrap(), entries);
-        epochs.push(ledger.register().await.unwrap());
+        epochs.push(ledger.register(LEASE).await.unwrap());
         for id in 0..10 {
             assert!(claimed(&ledger, "reopen", round * 10 + id).await);
         }
@@ -75,7 +75,7 @@ async fn all_is_there_after_reopening() {
         let end = change(&first, 2, settled());
         ledger.compare_and_set(end).await.unwrap();
         let gone = key("reopen", round * 10 + 1);
-        assert!(ledger.forget(&gone, Version(1)).await.unwrap());
+        assert!(ledger.forget(&gone, Version(1), Remains::Nothing).await.unwrap());
         entries = ledger.scan(Filter::All).await.unwrap();
         assert_eq!(entries.len() as u32, (round + 1) * 9);
         ledger.close();
@@ -87,7 +87,7 @@ async fn all_is_there_after_reopening() {
     assert_eq!(ledger.history(&key("reopen", 0)).await.unwrap().len(), 2);
     assert!(epochs.is_sorted_by(|a, b| a < b), "{epochs:?}");
     for epoch in epochs {
-        assert!(!ledger.owner_alive(epoch).await.unwrap());
+        assert!(!alive(&ledger, epoch).await);
     }
 }
 
@@ -96,7 +96,7 @@ async fn files_are_private() {
     let dir = tempdir().unwrap();
     let path = dir.path().join("a/ledger");
     let ledger = open(&path);
-    ledger.register().await.unwrap();
+    ledger.register(LEASE).await.unwrap();
     let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
     assert_eq!(mode(&path), 0o700);
     for entry in fs::read_dir(&path).unwrap().map(Result::unwrap) {
@@ -142,7 +142,7 @@ async fn what_is_too_large_is_refused_and_nothing_else_suffers() {
         // With the arguments asked with and the event, this is just within the limit.
         large.outcome = Some(Bytes::from(vec![1; (64 << 20) - 100]));
         assert_ne!(ledger.compare_and_set(large.clone()).await.unwrap(), Stored::Refused);
-        assert!(ledger.get(&key).await.unwrap() == Some(large.apply(None)));
+        assert!(ledger.get(&key).await.unwrap() == Some(large.apply(None, |_| 0)));
     }
 }
 
@@ -171,7 +171,7 @@ async fn guests_take_over_from_a_holder_that_closes() {
     for _ in 0..4 {
         ledgers.push(Arc::new(open(dir.path())));
     }
-    let epoch = ledgers[3].register().await.unwrap();
+    let epoch = ledgers[3].register(LEASE).await.unwrap();
     let mut claims = tokio::task::JoinSet::new();
     for task in 0..16 {
         let ledger = Arc::clone(&ledgers[3]);
@@ -191,7 +191,7 @@ async fn guests_take_over_from_a_holder_that_closes() {
     let found = ledgers[3].scan(Filter::All).await.unwrap();
     assert_eq!(found.len(), 16 * 200);
     assert!(ledgers.iter().filter(|ledger| ledger.is_holder()).count() == 1);
-    assert!(ledgers[3].owner_alive(epoch).await.unwrap());
+    assert!(alive(&*ledgers[3], epoch).await);
 }
 
 #[tokio::test]
@@ -250,7 +250,7 @@ async fn closing_a_guest_ends_its_calls() {
 async fn strangers_on_the_socket_do_no_harm() {
     let dir = tempdir().unwrap();
     let (_holder, guest) = (open(dir.path()), open(dir.path()));
-    let hello = *b"settled\x02";
+    let hello = *b"settled\x03";
     let huge = [&hello[..], &[255; 64]].concat();
     let nonsense = [&hello[..], &[9, 0, 0, 0], &[77; 9]].concat();
     for message in [&b"GET / HTTP/1.1\r\n\r\n"[..], &huge, &nonsense] {
@@ -265,4 +265,29 @@ async fn strangers_on_the_socket_do_no_harm() {
         assert!(heard.starts_with(&hello));
     }
     assert!(claimed(&guest, "strangers", 1).await);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_new_holder_grants_the_living_a_fresh_lease_and_the_lapsed_none() {
+    let dir = tempdir().unwrap();
+    let (holder, next, guest) = (open(dir.path()), open(dir.path()), open(dir.path()));
+    let short = Duration::from_millis(400);
+    let lapsed = guest.register(short).await.unwrap();
+    tokio::time::sleep(short + Duration::from_millis(50)).await;
+    assert_eq!(guest.renew(lapsed, LEASE).await.unwrap(), Renewal::Fenced);
+    let living = guest.register(short).await.unwrap();
+    tokio::time::sleep(short * 3 / 4).await;
+    holder.close();
+    assert!(claimed(&next, "leases", 1).await && next.is_holder());
+    // Its lease would be over by now, had it not begun anew.
+    tokio::time::sleep(short / 2).await;
+    assert_eq!(next.liveness(living).await.unwrap(), Liveness::Alive);
+    assert_eq!(guest.renew(living, LEASE).await.unwrap(), Renewal::Held);
+    assert_eq!(next.liveness(lapsed).await.unwrap(), Liveness::Lapsed);
+    assert_eq!(guest.renew(lapsed, LEASE).await.unwrap(), Renewal::Fenced);
+    // Whoever has retired, and whoever has closed, is gone, though its process is there.
+    guest.retire(living).await.unwrap();
+    assert_eq!(next.liveness(living).await.unwrap(), Liveness::Gone);
+    guest.close();
+    assert_eq!(next.liveness(lapsed).await.unwrap(), Liveness::Gone);
 }

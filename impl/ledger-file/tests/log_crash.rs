@@ -39,6 +39,7 @@ fn faults() -> impl Strategy<Value = Faults> {
         fail_sync,
         capacity,
         short_writes,
+        stop_after: None,
     })
 }
 

@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use settled::{Ledger, LedgerError, Stored};
 use settled_ledger_file::{FileLedger, FileLedgerOptions};
 use settled_protocol::Epoch;
-use suite::make::{claim, key};
+use suite::make::{LEASE, alive, claim, key};
 use tempfile::tempdir;
 
 const LOG: &str = "log.0000000000000000";
@@ -34,7 +34,7 @@ async fn store(ledger: &FileLedger, id: u32) -> Result<Stored, LedgerError> {
 /// A ledger with one record and one dead owner.
 async fn closed_ledger(dir: &Path) {
     let ledger = open(dir);
-    ledger.register().await.unwrap();
+    ledger.register(LEASE).await.unwrap();
     store(&ledger, 1).await.unwrap();
     ledger.close();
 }
@@ -62,7 +62,7 @@ async fn until(what: &str, mut holds: impl AsyncFnMut() -> bool) {
 async fn no_removed_file_makes_a_second_holder() {
     let dir = tempdir().unwrap();
     let holder = open(dir.path());
-    holder.register().await.unwrap();
+    holder.register(LEASE).await.unwrap();
     store(&holder, 0).await.unwrap();
     assert_eq!(names(dir.path()), ["LEDGER", LOG, "owners", "socket"]);
     // A file that might be taken for the lock is of no account.
@@ -85,11 +85,11 @@ async fn no_removed_file_makes_a_second_holder() {
 async fn an_owner_whose_file_is_taken_away_stays_alive() {
     let dir = tempdir().unwrap();
     let (holder, guest, other) = (open(dir.path()), open(dir.path()), open(dir.path()));
-    let epochs = [holder.register().await.unwrap(), guest.register().await.unwrap()];
+    let epochs = [holder.register(LEASE).await.unwrap(), guest.register(LEASE).await.unwrap()];
     let owners = dir.path().join("owners");
     let all_alive = async || {
         for (epoch, ledger) in epochs.iter().flat_map(|epoch| [&holder, &guest, &other].map(|ledger| (epoch, ledger))) {
-            assert!(ledger.owner_alive(*epoch).await.unwrap());
+            assert!(alive(ledger, *epoch).await);
         }
     };
     let file = |epoch: Epoch| owners.join(epoch.to_string());
@@ -110,13 +110,13 @@ async fn an_owner_whose_file_is_taken_away_stays_alive() {
     store(&other, 1).await.unwrap();
     store(&guest, 2).await.unwrap();
     assert!(other.is_holder() && !guest.is_holder());
-    assert!(!other.owner_alive(epochs[0]).await.unwrap());
+    assert!(!alive(&other, epochs[0]).await);
     fs::remove_file(file(epochs[1])).unwrap();
-    assert!(other.owner_alive(epochs[1]).await.unwrap());
+    assert!(alive(&other, epochs[1]).await);
     // And the dead stay dead, with and without a file.
     fs::remove_dir_all(&owners).unwrap();
     guest.close();
-    until("the guest has gone", async || !other.owner_alive(epochs[1]).await.unwrap()).await;
+    until("the guest has gone", async || !alive(&other, epochs[1]).await).await;
     tokio::time::sleep(Duration::from_millis(700)).await;
     assert!(!owners.exists());
 }
@@ -162,7 +162,7 @@ async fn a_holder_whose_log_is_taken_away_acknowledges_nothing_more() {
                 assert!(error.contains(part), "{part} is not in: {error}");
             }
         }
-        assert!(holder.register().await.is_err());
+        assert!(holder.register(LEASE).await.is_err());
     }
 }
 
@@ -173,7 +173,7 @@ async fn a_log_that_is_taken_away_does_not_grow_into_another_directory() {
     let mut options = FileLedgerOptions::default();
     options.log.segment_bytes = 300;
     let holder = FileLedger::open(&dir, options).unwrap();
-    holder.register().await.unwrap();
+    holder.register(LEASE).await.unwrap();
     store(&holder, 1).await.unwrap();
     fs::rename(&dir, &spare).unwrap();
     fs::create_dir(&dir).unwrap();

@@ -2,10 +2,11 @@
 //!
 //! A log is a directory of segments `log.<base>`, where the base, in 16 hexadecimal digits, is the segment's first *position*.
 //! A position is a byte's place in the whole log and addresses a frame for good. A batch costs one write and one `fdatasync`.
-//! One process writes a directory at a time: take its [`DirLock`] first.
+//! One process writes a directory at a time: take its [`DirLock`] first. Files at the beginning of a log can be removed while it
+//! is written ([`LogTrimmer`]); positions and the numbers of batches go on.
 //!
-//! A file `LEDGER` says that the first batch has become durable. Without it, a log whose files were lost would look like one
-//! that hasn't begun.
+//! A file `LEDGER` says that the first batch has become durable, and where the log begins if files were removed. Without it,
+//! a log whose files were lost would look like one that hasn't begun.
 
 pub mod disk;
 mod error;
@@ -14,6 +15,7 @@ mod lock;
 mod marker;
 mod recovery;
 mod segment;
+mod trim;
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -25,9 +27,12 @@ pub(crate) use marker::MARKER;
 pub use recovery::Refusal;
 pub use segment::LogReader;
 #[cfg(not(loom))]
-pub(crate) use segment::name as segment_name;
+pub(crate) use segment::{PREFIX as SEGMENT, name as segment_name};
+pub use trim::LogTrimmer;
 
 use disk::Disk;
+use format::HEADER;
+use marker::Beginning;
 use segment::{Segment, Segments, Tail};
 
 /// Sizes of a log's files. They may differ from one opening to the next.
@@ -61,6 +66,20 @@ pub struct Recovery {
     pub next_batch: u64,
 }
 
+/// The end of a log between two batches, and the batch before it, by which a log can be told from others.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[cfg_attr(not(loom), derive(serde::Serialize, serde::Deserialize))]
+pub struct Mark {
+    /// Position of the last batch.
+    pub batch: u64,
+    /// That batch's header: its position, number, length and checksum.
+    pub header: [u8; 32],
+    /// Where it ends.
+    pub end: u64,
+    /// Number of the batch that comes next.
+    pub next_batch: u64,
+}
+
 /// The writer of a log.
 ///
 /// The first write or sync that fails *poisons* the log: that batch and all later ones are refused with
@@ -73,6 +92,8 @@ pub struct Log {
     segments: Segments,
     tail: Tail,
     next_batch: u64,
+    /// The last batch, once there is one in the last segment.
+    last: Option<(u64, [u8; HEADER])>,
     /// Whether the marker has been made.
     marked: bool,
     buffer: Vec<u8>,
@@ -89,14 +110,39 @@ impl Log {
     pub fn open(
         disk: Arc<dyn Disk>,
         options: LogOptions,
+        on_frame: impl FnMut(u64, &[u8]) -> Result<(), Refusal>,
+    ) -> Result<(Log, Recovery), LogError> {
+        Log::open_from(disk, options, None, on_frame)
+    }
+
+    /// Whether there is a log on `disk` with the batch that a mark tells of.
+    pub fn has(disk: &dyn Disk, mark: &Mark) -> Result<bool, LogError> {
+        recovery::has(disk, marker::read(disk)?.unwrap_or(Beginning::FIRST), mark)
+    }
+
+    /// As [`open`](Log::open), but only the frames of the batch before `mark`, and those after it, go to `on_frame`. The log
+    /// [`has`](Log::has) that batch. Of files before it no more is checked than that none is missing or too short.
+    pub fn open_from(
+        disk: Arc<dyn Disk>,
+        options: LogOptions,
+        mark: Option<&Mark>,
         mut on_frame: impl FnMut(u64, &[u8]) -> Result<(), Refusal>,
     ) -> Result<(Log, Recovery), LogError> {
-        let mut marked = marker::is_there(&*disk)?;
-        let scan = recovery::scan(&*disk, &mut on_frame)?;
+        let found = marker::read(&*disk)?;
+        let beginning = found.unwrap_or(Beginning::FIRST);
+        let mut marked = found.is_some();
+        let scan = recovery::scan(&*disk, beginning, mark, &mut on_frame)?;
         if marked && scan.batches == 0 {
-            return Err(scan.lost());
+            return Err(scan.lost(beginning));
+        }
+        for base in scan.leftovers {
+            trim::remove(&*disk, base)?;
         }
         let mut list = scan.segments;
+        let last = scan.last.as_ref().and_then(|(offset, batch)| {
+            let base = list.last()?.base;
+            Some((base + offset, *batch.first_chunk()?))
+        });
         let tail = match list.last() {
             Some(last) => {
                 let tail = Tail { segment: last.clone(), end: scan.end, allocated: scan.allocated };
@@ -113,13 +159,16 @@ impl Log {
             marked = true;
         }
         let (frames, batches) = (scan.frames, scan.batches);
-        let recovery = Recovery { frames, batches, cut_bytes: scan.torn, next_batch: batches + 1 };
+        let recovery = Recovery { frames, batches, cut_bytes: scan.torn, next_batch: scan.next_batch };
+        let segments = Segments::new(list);
+        segments.reaches(tail.segment.base + tail.allocated);
         let log = Log {
             disk,
             options,
-            segments: Segments::new(list),
+            segments,
             tail,
             next_batch: recovery.next_batch,
+            last,
             marked,
             buffer: Vec::new(),
             sync_time: Duration::ZERO,
@@ -151,6 +200,12 @@ impl Log {
         LogReader::new(self.segments.clone())
     }
 
+    /// What removes this log's beginning.
+    #[must_use]
+    pub fn trimmer(&self) -> LogTrimmer {
+        LogTrimmer::new(Arc::clone(&self.disk), self.segments.clone())
+    }
+
     /// How long the last sync took; zero before the first.
     #[must_use]
     pub fn sync_time(&self) -> Duration {
@@ -161,6 +216,13 @@ impl Log {
     #[must_use]
     pub fn end(&self) -> u64 {
         self.tail.position()
+    }
+
+    /// Where the log ends; `None` if there is no batch in its last file.
+    #[must_use]
+    pub fn mark(&self) -> Option<Mark> {
+        let (batch, header) = self.last?;
+        Some(Mark { batch, header, end: self.end(), next_batch: self.next_batch })
     }
 
     fn write(&mut self, frames: &[&[u8]], len: u64) -> Result<Vec<u64>, LogError> {
@@ -175,6 +237,7 @@ impl Log {
         // Writing past the end of a file that was cut would make it long enough again, with nothing in it.
         self.tail.check_length()?;
         self.tail.reserve(len, preallocate_bytes, segment_bytes)?;
+        self.segments.reaches(self.tail.segment.base + self.tail.allocated);
         let positions =
             format::encode(&mut self.buffer, frames, self.next_batch, self.tail.segment.base, self.tail.end);
         self.tail.segment.write(&self.buffer, self.tail.end)?;
@@ -186,6 +249,7 @@ impl Log {
             marker::make(&*self.disk)?;
             self.marked = true;
         }
+        self.last = self.buffer.first_chunk().map(|header| (self.tail.position(), *header));
         self.tail.end += len;
         self.next_batch += 1;
         // One exceptional batch shouldn't hold its memory for ever.

@@ -28,9 +28,9 @@ use std::io;
 
 use super::disk::{Disk, DiskFile, SECTOR, read_full_at};
 use super::format::{self, ALIGN, Check, HEADER, Header, VERSION};
-use super::marker::MARKER;
+use super::marker::{Beginning, MARKER};
 use super::segment::{self, Segment};
-use super::{Corruption, LogError};
+use super::{Corruption, LogError, Mark};
 
 /// What the callback of [`Log::open`](super::Log::open) may refuse a frame with.
 pub type Refusal = Box<dyn std::error::Error + Send + Sync>;
@@ -51,21 +51,95 @@ pub(crate) struct Scan {
     pub last: Option<(u64, Vec<u8>)>,
     pub frames: u64,
     pub batches: u64,
+    /// Number of the batch that comes next.
+    pub next_batch: u64,
+    /// Files before the log's beginning, that a crash has kept from being removed.
+    pub leftovers: Vec<u64>,
 }
 
-/// Reads the log on `disk` and hands every frame of a valid batch to `on_frame`, in order.
-pub(crate) fn scan(disk: &dyn Disk, on_frame: &mut OnFrame<'_>) -> Result<Scan, LogError> {
-    let segments = segments(disk)?;
-    let mut scan = Scan { segments: Vec::new(), end: 0, allocated: 0, torn: 0, last: None, frames: 0, batches: 0 };
+/// Reads the log on `disk` and hands every frame of a valid batch to `on_frame`, in order: from its beginning, or from the
+/// batch before `mark`, which must be in it.
+pub(crate) fn scan(
+    disk: &dyn Disk,
+    beginning: Beginning,
+    mark: Option<&Mark>,
+    on_frame: &mut OnFrame<'_>,
+) -> Result<Scan, LogError> {
+    let (leftovers, bases) = bases(disk)?.into_iter().partition(|base| *base < beginning.base);
+    let segments = segments(disk, beginning, bases)?;
+    let mut scan = Scan {
+        segments: Vec::new(),
+        end: 0,
+        allocated: 0,
+        torn: 0,
+        last: None,
+        frames: 0,
+        batches: 0,
+        next_batch: mark.map_or(beginning.batch, |mark| mark.next_batch - 1),
+        leftovers,
+    };
     for (i, segment) in segments.iter().enumerate() {
         let next = segments.get(i + 1).map(|s| s.base);
-        scan.segment(segment, next, on_frame)?;
+        let from = mark.map_or(0, |mark| mark.batch.saturating_sub(segment.base));
+        match next {
+            Some(next) if mark.is_some_and(|mark| mark.batch >= next) => skip(segment, next)?,
+            _ => scan.segment(segment, from, next, on_frame)?,
+        }
     }
     scan.segments = segments;
     Ok(scan)
 }
 
-fn segments(disk: &dyn Disk) -> Result<Vec<Segment>, LogError> {
+/// Checks no more of a segment than that it isn't too short.
+fn skip(segment: &Segment, next: u64) -> Result<(), LogError> {
+    let len = segment.len()?;
+    match segment.base + len >= next {
+        true => Ok(()),
+        false => Err(LogError::Corrupt { segment: segment.name(), offset: len, kind: Corruption::Gap { next } }),
+    }
+}
+
+/// Whether the log on `disk` has the batch that the mark tells of.
+pub(crate) fn has(disk: &dyn Disk, beginning: Beginning, mark: &Mark) -> Result<bool, LogError> {
+    let bases = bases(disk)?;
+    let base = bases.iter().rfind(|base| **base <= mark.batch);
+    let Some(&base) = base.filter(|base| **base >= beginning.base && mark.next_batch > 1) else {
+        return Ok(false);
+    };
+    let name = segment::name(base);
+    let file = disk.open(&name).map_err(|e| LogError::io("open", &name, e))?;
+    let mut header = [0; HEADER];
+    let got = read_full_at(&*file, &mut header, mark.batch - base).map_err(|e| LogError::io("read", &name, e))?;
+    let decoded = Header::decode(&header, mark.batch);
+    let fits = |header: Header| header.number + 1 == mark.next_batch && mark.batch + header.total() as u64 == mark.end;
+    Ok(got == HEADER && header == mark.header && decoded.is_some_and(fits))
+}
+
+/// Hands every frame of a complete segment to `on_frame`.
+pub(crate) fn each(segment: &Segment, next: u64, mut on_frame: impl FnMut(u64, &[u8])) -> Result<(), LogError> {
+    let mut window = Window::new(segment)?;
+    let mut offset = 0;
+    while segment.base + offset < next {
+        let corrupt = |kind| LogError::Corrupt { segment: segment.name(), offset, kind };
+        let position = segment.base + offset;
+        let header =
+            Header::decode(window.get(offset, HEADER)?, position).ok_or_else(|| corrupt(Corruption::Header))?;
+        let batch = window.get(offset, header.total())?;
+        if header.check(batch) != Check::Whole {
+            return Err(corrupt(Corruption::Body));
+        }
+        let payload = batch.get(HEADER..HEADER + header.payload as usize).unwrap_or_default();
+        for frame in format::frames(payload, position + HEADER as u64) {
+            let (at, bytes) = frame.map_err(|_| corrupt(Corruption::Frames))?;
+            on_frame(at, bytes);
+        }
+        offset += header.total() as u64;
+    }
+    Ok(())
+}
+
+/// Where the files of the log begin, in order.
+fn bases(disk: &dyn Disk) -> Result<Vec<u64>, LogError> {
     let mut bases = Vec::new();
     for file in disk.list().map_err(|e| LogError::io("list", ".", e))? {
         match segment::parse(&file) {
@@ -76,10 +150,15 @@ fn segments(disk: &dyn Disk) -> Result<Vec<Segment>, LogError> {
         }
     }
     bases.sort_unstable();
+    Ok(bases)
+}
+
+fn segments(disk: &dyn Disk, beginning: Beginning, bases: Vec<u64>) -> Result<Vec<Segment>, LogError> {
     if let Some(&first) = bases.first()
-        && first != 0
+        && first != beginning.base
     {
-        return Err(LogError::Corrupt { segment: segment::name(0), offset: 0, kind: Corruption::Gap { next: first } });
+        let kind = Corruption::Gap { next: first };
+        return Err(LogError::Corrupt { segment: segment::name(beginning.base), offset: 0, kind });
     }
     let open = |base| {
         let name = segment::name(base);
@@ -102,22 +181,28 @@ enum Found {
 
 impl Scan {
     /// The error for a log that had begun, where no batch was found.
-    pub fn lost(&self) -> LogError {
+    pub fn lost(&self, beginning: Beginning) -> LogError {
         let found = match self.segments.first() {
             None => "missing",
             Some(_) if self.allocated == 0 => "empty",
             Some(_) => "without a whole batch",
         };
-        LogError::Lost { marker: MARKER, segment: segment::name(0), found }
+        LogError::Lost { marker: MARKER, segment: segment::name(beginning.base), found }
     }
 
-    fn segment(&mut self, segment: &Segment, next: Option<u64>, on_frame: &mut OnFrame<'_>) -> Result<(), LogError> {
+    fn segment(
+        &mut self,
+        segment: &Segment,
+        from: u64,
+        next: Option<u64>,
+        on_frame: &mut OnFrame<'_>,
+    ) -> Result<(), LogError> {
         let mut window = Window::new(segment)?;
         let corrupt = |offset, kind| Err(LogError::Corrupt { segment: segment.name(), offset, kind });
         let mut last = None;
-        let mut offset = 0;
+        let mut offset = from;
         while next.is_none_or(|next| segment.base + offset < next) {
-            let header = match (examine(&mut window, segment, offset, self.batches + 1)?, next) {
+            let header = match (examine(&mut window, segment, offset, self.next_batch)?, next) {
                 (Found::Batch(header), _) | (Found::Unfinished(header), None) => header,
                 (Found::Bad(kind), _) => return corrupt(offset, kind),
                 (Found::Nothing, Some(next)) => return corrupt(offset, Corruption::Gap { next }),
@@ -139,6 +224,7 @@ impl Scan {
                 self.frames += 1;
             }
             self.batches += 1;
+            self.next_batch += 1;
             last = Some((offset, header));
             offset += header.total() as u64;
         }

@@ -1,13 +1,14 @@
 //! The files of a log: their names, their growth, and reading a frame from them.
 
-use std::sync::Arc;
-use std::sync::{PoisonError, RwLock};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, PoisonError, RwLock};
 
-use super::LogError;
 use super::disk::{Disk, DiskFile, Displaced, read_full_at, write_all_at};
 use super::format::{self, FRAME_HEADER};
+use super::{LogError, recovery};
 
-const PREFIX: &str = "log.";
+/// What the names of segments begin with.
+pub(crate) const PREFIX: &str = "log.";
 
 /// Name of the segment that begins at position `base`.
 pub(crate) fn name(base: u64) -> String {
@@ -118,18 +119,47 @@ impl Tail {
 #[derive(Clone, Default)]
 pub(crate) struct Segments {
     list: Arc<RwLock<Vec<Segment>>>,
+    /// Where the last file ends.
+    end: Arc<AtomicU64>,
 }
 
 impl Segments {
     pub fn new(list: Vec<Segment>) -> Self {
-        Segments { list: Arc::new(RwLock::new(list)) }
+        Segments { list: Arc::new(RwLock::new(list)), end: Arc::default() }
+    }
+
+    /// Notes where the last file ends.
+    pub fn reaches(&self, end: u64) {
+        self.end.store(end, Ordering::Relaxed);
+    }
+
+    /// Where the last file ends.
+    pub fn end(&self) -> u64 {
+        self.end.load(Ordering::Relaxed)
     }
 
     pub fn push(&self, segment: Segment) {
         self.list.write().unwrap_or_else(PoisonError::into_inner).push(segment);
     }
 
-    fn at(&self, position: u64) -> Option<Segment> {
+    /// The position at which the first one begins.
+    pub fn begin(&self) -> u64 {
+        self.list.read().unwrap_or_else(PoisonError::into_inner).first().map_or(0, |first| first.base)
+    }
+
+    /// The positions at which they begin.
+    pub fn bases(&self) -> Vec<u64> {
+        self.list.read().unwrap_or_else(PoisonError::into_inner).iter().map(|segment| segment.base).collect()
+    }
+
+    /// Leaves out those before the one that begins at `base`, and returns where they begin.
+    pub fn remove_before(&self, base: u64) -> Vec<u64> {
+        let mut list = self.list.write().unwrap_or_else(PoisonError::into_inner);
+        let count = list.partition_point(|segment| segment.base < base);
+        list.drain(..count).map(|segment| segment.base).collect()
+    }
+
+    pub fn at(&self, position: u64) -> Option<Segment> {
         let list = self.list.read().unwrap_or_else(PoisonError::into_inner);
         let after = list.partition_point(|s| s.base <= position);
         list.get(after.checked_sub(1)?).cloned()
@@ -145,6 +175,40 @@ pub struct LogReader {
 impl LogReader {
     pub(crate) fn new(segments: Segments) -> Self {
         LogReader { segments }
+    }
+
+    /// Hands every frame of the file that begins at `base` to `on_frame`, in order, with its position. The file must be
+    /// complete: another one follows it.
+    pub fn each(&self, base: u64, on_frame: impl FnMut(u64, &[u8])) -> Result<(), LogError> {
+        let next = self.segments.bases().into_iter().find(|next| *next > base);
+        match (self.segments.at(base).filter(|segment| segment.base == base), next) {
+            (Some(segment), Some(next)) => recovery::each(&segment, next, on_frame),
+            _ => Err(LogError::NoFrame { position: base }),
+        }
+    }
+
+    /// The position at which the log begins. What was before has been removed.
+    #[must_use]
+    pub fn begin(&self) -> u64 {
+        self.segments.begin()
+    }
+
+    /// The position at which the log's last file ends.
+    #[must_use]
+    pub fn end(&self) -> u64 {
+        self.segments.end()
+    }
+
+    /// Bytes of the log's files, as long as they are.
+    #[must_use]
+    pub fn bytes(&self) -> u64 {
+        self.segments.end().saturating_sub(self.segments.begin())
+    }
+
+    /// The positions at which the log's files begin.
+    #[must_use]
+    pub fn segments(&self) -> Vec<u64> {
+        self.segments.bases()
     }
 
     /// The frame that begins at `position`, checked. Positions come from [`Log::append`](super::Log::append) and from the

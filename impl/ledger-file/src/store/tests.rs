@@ -5,10 +5,14 @@ use std::collections::HashSet;
 use settled_protocol::State;
 use tempfile::TempDir;
 
+mod compaction;
+mod scale;
+mod snapshots;
+
 use super::*;
-use crate::log::LogOptions;
 use crate::log::disk::{FaultDisk, Faults};
-use crate::make::{change, claim, key, settled};
+use crate::log::{Log, LogOptions};
+use crate::make::{LEASE, change, claim, key, settled};
 
 struct Fixture {
     disk: FaultDisk,
@@ -25,6 +29,11 @@ impl Fixture {
     }
 
     fn try_open(&self) -> Result<Store, LedgerError> {
+        self.try_open_kept().map(|(store, _)| store)
+    }
+
+    /// Nothing is compacted unless the test does it.
+    fn try_open_kept(&self) -> Result<(Store, Keeper), LedgerError> {
         let held = DirLock::try_acquire(self.dir.path()).unwrap().unwrap();
         let options = FileLedgerOptions {
             log: LogOptions { segment_bytes: 16 << 10, preallocate_bytes: 2 << 10 },
@@ -67,7 +76,8 @@ async fn a_store_that_is_sent_again_is_made_once_and_answered_truly() {
         assert!(!set(&store, 2, again(round + 5)).await);
         assert_eq!(store.history(&key).unwrap().len(), 3);
 
-        let forget = async |store: &Store, ticket| store.forget(&key, Version(3), ticket).await.unwrap();
+        let forget =
+            async |store: &Store, ticket| store.forget(&key, Version(3), Remains::Nothing, ticket).await.unwrap();
         assert!(forget(&store, first(round + 6)).await);
         if reopen {
             drop(store);
@@ -143,6 +153,7 @@ async fn after_a_failed_sync_or_write_nothing_is_acknowledged() {
             fail_write,
             capacity: (seed % 3 == 2).then_some(4 << 10),
             short_writes: seed % 2 == 0,
+            stop_after: None,
         });
         let (mut acknowledged, mut failed) = (HashSet::new(), false);
         for id in 0..40 {
@@ -158,8 +169,8 @@ async fn after_a_failed_sync_or_write_nothing_is_acknowledged() {
                 Err(other) => panic!("{other}"),
             }
         }
-        assert!(failed && store.register().await.is_err());
-        assert!(store.forget(&key("poison", 0), Version(1), first(99)).await.is_err());
+        assert!(failed && store.register(LEASE).await.is_err());
+        assert!(store.forget(&key("poison", 0), Version(1), Remains::Nothing, first(99)).await.is_err());
         drop(store);
         fixture.disk.crash();
         let store = fixture.open();
@@ -178,7 +189,7 @@ async fn a_closed_store_lets_go_of_its_directory() {
     let again = DirLock::try_acquire(fixture.dir.path()).unwrap();
     assert!(again.is_none());
     store.close();
-    assert!(store.is_closed() && store.register().await.is_err());
+    assert!(store.is_closed() && store.register(LEASE).await.is_err());
     let again = DirLock::try_acquire(fixture.dir.path()).unwrap();
     assert!(again.is_some());
 }

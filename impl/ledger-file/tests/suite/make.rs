@@ -1,8 +1,19 @@
 //! Changes to try a ledger with.
+#![allow(dead_code)] // each test binary uses a part
+
+use std::time::Duration;
 
 use bytes::Bytes;
-use settled::Change;
+use settled::{Change, Ledger, Liveness};
 use settled_protocol::{Digest, Epoch, Key, Record, State, Time, Verdict, Version};
+
+/// A lease that lasts for longer than any test.
+pub const LEASE: Duration = Duration::from_secs(600);
+
+/// Whether an owner's process may still send something.
+pub async fn alive(ledger: &dyn Ledger, epoch: Epoch) -> bool {
+    ledger.liveness(epoch).await.unwrap() != Liveness::Gone
+}
 
 pub fn key(scope: &str, id: impl std::fmt::Display) -> Key {
     Key::new(scope, "tool", id.to_string()).unwrap()
@@ -31,6 +42,8 @@ pub fn change(key: &Key, version: u64, state: State<Digest>) -> Change {
         sent: None,
         outcome: None,
         note: None,
+        resource: None,
+        keep_until: None,
     }
 }
 

@@ -9,9 +9,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use make::{change, claim, key, record, settled};
-use settled::{Entry, Filter, Ledger, Stored};
-use settled_protocol::{Durable, State, Version};
+use make::{LEASE, change, claim, key, record, settled};
+use settled::{Draw, Entry, Filter, Ledger, Liveness, Remains, Renewal, Resource, Stored};
+use settled_protocol::{Durable, Epoch, State, Time, Version};
 
 type View<'a> = &'a Arc<dyn Ledger>;
 
@@ -28,9 +28,17 @@ pub async fn run(a: Arc<dyn Ledger>, b: Arc<dyn Ledger>) {
     concurrent_advances_never_share_a_version(&a, &b).await;
     scans_filter_and_are_in_order(&a, &b).await;
     large_and_odd_contents_come_back(&a, &b).await;
+    versions_that_begin_with_the_time_are_counted_on(&a, &b).await;
     a_change_is_noticed(&a, &b).await;
     no_change_is_missed_between_look_and_wait(&a, &b).await;
     without_a_change_waiting_ends(&a, &b).await;
+    a_lease_that_has_run_out_never_holds_again(&a, &b).await;
+    whoever_retires_is_gone(&a, &b).await;
+    a_line_is_in_the_order_of_coming(&a, &b).await;
+    what_is_due_can_be_forgotten(&a, &b).await;
+    a_tombstone_keeps_the_record_only(&a, &b).await;
+    the_retry_budget_is_shared(&a, &b).await;
+    the_time_is_shared(&a, &b).await;
 }
 
 async fn store(ledger: View<'_>, change: settled::Change) {
@@ -47,10 +55,10 @@ async fn epochs_are_given_away_once(a: View<'_>, b: View<'_>) {
     let mut given = HashSet::new();
     for _ in 0..5 {
         for ledger in [a, b] {
-            let epoch = ledger.register().await.unwrap();
+            let epoch = ledger.register(LEASE).await.unwrap();
             assert!(given.insert(epoch), "{epoch} was given away twice");
-            assert!(a.owner_alive(epoch).await.unwrap());
-            assert!(b.owner_alive(epoch).await.unwrap());
+            assert_eq!(a.liveness(epoch).await.unwrap(), Liveness::Alive);
+            assert_eq!(b.liveness(epoch).await.unwrap(), Liveness::Alive);
         }
     }
 }
@@ -63,7 +71,7 @@ async fn a_claim_is_stored_once(a: View<'_>, b: View<'_>) {
     store(a, first.clone()).await;
     refuse(a, first.clone()).await;
     refuse(b, first.clone()).await;
-    assert_eq!(b.get(&key).await.unwrap(), Some(first.apply(None)));
+    assert_eq!(b.get(&key).await.unwrap(), Some(first.apply(None, |_| 0)));
     assert_eq!(a.history(&key).await.unwrap(), [first]);
 }
 
@@ -98,6 +106,11 @@ async fn what_a_change_leaves_out_stays_as_it_was(a: View<'_>, b: View<'_>) {
         sent: Some(Bytes::from_static(b"sent")),
         outcome: Some(Bytes::from_static(b"done")),
         note: Some("a note".to_owned()),
+        resource: None,
+        place: 0,
+        by: Epoch(1),
+        keep_until: None,
+        tombstone: false,
     };
     assert_eq!(a.get(&key).await.unwrap().as_ref(), Some(&entry));
     assert_eq!(b.get(&key).await.unwrap(), Some(entry));
@@ -115,7 +128,7 @@ async fn a_new_generation_inherits_nothing(a: View<'_>, b: View<'_>) {
         next.asked = asked.clone();
         store(b, next.clone()).await;
         let entry = a.get(&key).await.unwrap().unwrap();
-        assert_eq!(entry, next.apply(None));
+        assert_eq!(entry, next.apply(None, |_| 0));
         assert_eq!(entry.asked, asked.unwrap_or_default());
     }
     assert_eq!(b.history(&key).await.unwrap().len(), 3);
@@ -141,12 +154,12 @@ async fn history_is_complete_and_in_order(a: View<'_>, b: View<'_>) {
 
 async fn a_forgotten_key_is_absent_and_can_be_claimed_anew(a: View<'_>, b: View<'_>) {
     let key = key("forgetting", 1);
-    assert!(!a.forget(&key, Version(1)).await.unwrap());
+    assert!(!a.forget(&key, Version(1), Remains::Nothing).await.unwrap());
     store(a, claim(&key)).await;
     store(a, change(&key, 2, settled())).await;
-    assert!(!b.forget(&key, Version(1)).await.unwrap());
-    assert!(b.forget(&key, Version(2)).await.unwrap());
-    assert!(!a.forget(&key, Version(2)).await.unwrap());
+    assert!(!b.forget(&key, Version(1), Remains::Nothing).await.unwrap());
+    assert!(b.forget(&key, Version(2), Remains::Nothing).await.unwrap());
+    assert!(!a.forget(&key, Version(2), Remains::Nothing).await.unwrap());
     for ledger in [a, b] {
         assert_eq!(ledger.get(&key).await.unwrap(), None);
         assert_eq!(ledger.history(&key).await.unwrap(), []);
@@ -208,11 +221,11 @@ async fn scans_filter_and_are_in_order(a: View<'_>, b: View<'_>) {
         let mut first = claim(&key);
         first.asked = Some(body.clone());
         store(a, first.clone()).await;
-        let mut entry = first.apply(None);
+        let mut entry = first.apply(None, |_| 0);
         if i % 3 == 0 {
             let end = change(&key, 2, settled());
             store(b, end.clone()).await;
-            entry = end.apply(Some(&entry));
+            entry = end.apply(Some(&entry), |_| 0);
         } else {
             open.push(entry.clone());
         }
@@ -239,7 +252,7 @@ async fn large_and_odd_contents_come_back(a: View<'_>, b: View<'_>) {
     odd.outcome = Some(Bytes::from(vec![0; 1 << 20]));
     odd.note = Some("ноль \0".to_owned());
     store(a, odd.clone()).await;
-    assert_eq!(b.get(&key).await.unwrap(), Some(odd.apply(None)));
+    assert_eq!(b.get(&key).await.unwrap(), Some(odd.apply(None, |_| 0)));
     assert_eq!(a.history(&key).await.unwrap(), [odd]);
 }
 
@@ -264,7 +277,7 @@ async fn a_change_is_noticed(a: View<'_>, b: View<'_>) {
     let waiting = a.changed(&key, Some(Version(1)));
     let forgetting = async {
         tokio::time::sleep(Duration::from_millis(20)).await;
-        assert!(b.forget(&key, Version(1)).await.unwrap());
+        assert!(b.forget(&key, Version(1), Remains::Nothing).await.unwrap());
     };
     let started = Instant::now();
     let (waited, ()) = tokio::join!(waiting, forgetting);
@@ -299,5 +312,179 @@ async fn without_a_change_waiting_ends(a: View<'_>, b: View<'_>) {
     for ledger in [a, b] {
         let waiting = tokio::time::timeout(Duration::from_secs(10), ledger.changed(&key, None));
         waiting.await.unwrap().unwrap();
+    }
+}
+
+async fn a_lease_that_has_run_out_never_holds_again(a: View<'_>, b: View<'_>) {
+    let short = Duration::from_millis(200);
+    let epoch = a.register(short).await.unwrap();
+    assert_eq!(a.renew(epoch, short).await.unwrap(), Renewal::Held);
+    assert_eq!(b.liveness(epoch).await.unwrap(), Liveness::Alive);
+    tokio::time::sleep(short * 2).await;
+    assert_eq!(b.liveness(epoch).await.unwrap(), Liveness::Lapsed);
+    for _ in 0..2 {
+        assert_eq!(a.renew(epoch, LEASE).await.unwrap(), Renewal::Fenced);
+        assert_eq!(b.liveness(epoch).await.unwrap(), Liveness::Lapsed);
+    }
+    // And if nobody has asked before.
+    let epoch = a.register(short).await.unwrap();
+    tokio::time::sleep(short * 2).await;
+    assert_eq!(a.renew(epoch, LEASE).await.unwrap(), Renewal::Fenced);
+}
+
+async fn whoever_retires_is_gone(a: View<'_>, b: View<'_>) {
+    let (epoch, other) = (a.register(LEASE).await.unwrap(), a.register(LEASE).await.unwrap());
+    a.retire(epoch).await.unwrap();
+    for ledger in [a, b] {
+        assert_eq!(ledger.liveness(epoch).await.unwrap(), Liveness::Gone);
+        assert_eq!(ledger.liveness(other).await.unwrap(), Liveness::Alive);
+        assert_eq!(ledger.renew(epoch, LEASE).await.unwrap(), Renewal::Fenced);
+    }
+}
+
+async fn a_line_is_in_the_order_of_coming(a: View<'_>, b: View<'_>) {
+    let resource = Resource { scope: "lines".to_owned(), name: "door".to_owned() };
+    let other = Resource { name: "other".to_owned(), ..resource.clone() };
+    let mut keys = Vec::new();
+    for i in [5, 1, 4, 2, 3] {
+        let key = key("lines", i);
+        let mut first = claim(&key);
+        first.resource = Some(resource.clone());
+        store(if i % 2 == 0 { a } else { b }, first).await;
+        keys.push(key);
+    }
+    let mut elsewhere = claim(&key("lines", 9));
+    elsewhere.resource = Some(other.clone());
+    store(a, elsewhere).await;
+    store(b, claim(&key("lines", 10))).await;
+    let line = async |ledger: View<'_>, resource| {
+        let line = ledger.line(resource).await.unwrap();
+        assert!(line.is_sorted_by(|x, y| x.place < y.place));
+        line.into_iter().map(|entry| entry.key).collect::<Vec<_>>()
+    };
+    // Going on changes no place, and ending leaves the line.
+    let first = a.get(&keys[0]).await.unwrap().unwrap();
+    store(a, change(&keys[0], 2, State::Created)).await;
+    assert_eq!(b.get(&keys[0]).await.unwrap().unwrap().place, first.place);
+    for gone in 0..keys.len() {
+        for ledger in [a, b] {
+            assert_eq!(line(ledger, &resource).await, keys[gone..]);
+        }
+        let version = a.get(&keys[gone]).await.unwrap().unwrap().record.version().0 + 1;
+        store(a, change(&keys[gone], version, settled())).await;
+        let ended = b.get(&keys[gone]).await.unwrap().unwrap();
+        assert_eq!(ended.resource.as_ref(), Some(&resource));
+    }
+    assert_eq!(line(b, &resource).await, []);
+    assert_eq!(line(b, &other).await, [key("lines", 9)]);
+    // Whoever comes again stands at the end.
+    let mut again = change(&keys[0], 4, State::Created);
+    again.record = record(4, 2, State::Created);
+    again.resource = Some(other.clone());
+    store(b, again).await;
+    assert_eq!(line(a, &other).await, [key("lines", 9), keys[0].clone()]);
+}
+
+async fn what_is_due_can_be_forgotten(a: View<'_>, b: View<'_>) {
+    let key = |i| key("due", format!("{i:02}"));
+    for i in 0..40_u64 {
+        store(a, claim(&key(i))).await;
+        let mut end = change(&key(i), 2, settled());
+        end.keep_until = (i % 4 != 0).then_some(Time(1_000_000 + i * 40_000));
+        store(b, end).await;
+    }
+    let mut unsettled = claim(&key(50));
+    unsettled.keep_until = Some(Time(1));
+    store(a, unsettled).await;
+    let due = async |ledger: View<'_>, now, after: Option<&Entry>, limit| {
+        let due = ledger.due(Time(now), after, limit).await.unwrap();
+        assert!(due.iter().all(|entry| entry.keep_until.unwrap() <= Time(now) && entry.record.is_settled()));
+        due.into_iter().filter(|entry| entry.key.scope() == "due").collect::<Vec<_>>()
+    };
+    assert_eq!(due(a, 1_000_000, None, 100).await, []);
+    assert_eq!(due(b, 1_039_999, None, 100).await, []);
+    assert_eq!(due(b, 1_040_000, None, 100).await.len(), 1);
+    let all = due(a, u64::MAX, None, 1000).await;
+    assert_eq!(all.len(), 30);
+    let some = due(b, 1_400_000, None, 1000).await;
+    assert_eq!(some.len(), 8);
+    assert!(some.iter().all(|entry| all.contains(entry)));
+    // In parts it is the same.
+    let (mut parts, mut after) = (Vec::new(), None::<Entry>);
+    loop {
+        let part = due(b, u64::MAX, after.as_ref(), 7).await;
+        let Some(last) = part.last() else { break };
+        after = Some(last.clone());
+        parts.extend(part);
+    }
+    assert_eq!(parts, all);
+    // Whatever is forgotten is due no more, and what comes after it is found from there.
+    for pair in all.chunks(2) {
+        let version = pair[0].record.version();
+        assert!(b.forget(&pair[0].key, version, Remains::Nothing).await.unwrap());
+        let rest = due(a, u64::MAX, Some(&pair[0]), 1000).await;
+        assert_eq!(rest.first(), pair.get(1));
+    }
+    assert_eq!(due(b, u64::MAX, None, 1000).await.len(), 15);
+}
+
+async fn a_tombstone_keeps_the_record_only(a: View<'_>, b: View<'_>) {
+    let key = key("tombstones", 1);
+    let remains = Remains::Tombstone { keep_until: Time(5_000) };
+    assert!(!a.forget(&key, Version(1), remains).await.unwrap());
+    let mut first = claim(&key);
+    first.resource = Some(Resource { scope: "tombstones".to_owned(), name: "r".to_owned() });
+    store(a, first).await;
+    let mut end = change(&key, 2, settled());
+    end.outcome = Some(Bytes::from_static(b"done"));
+    end.note = Some("a note".to_owned());
+    end.keep_until = Some(Time(4_000));
+    store(b, end).await;
+    let before = a.get(&key).await.unwrap().unwrap();
+    assert!(!b.forget(&key, Version(1), remains).await.unwrap());
+    assert!(b.forget(&key, Version(2), remains).await.unwrap());
+    let buried = before.buried(Time(5_000));
+    for ledger in [a, b] {
+        assert_eq!(ledger.get(&key).await.unwrap().as_ref(), Some(&buried));
+        assert_eq!(ledger.history(&key).await.unwrap(), []);
+        let found = |due: Vec<Entry>| due.into_iter().any(|entry| entry == buried);
+        assert!(!found(ledger.due(Time(4_999), None, 1000).await.unwrap()));
+        assert!(found(ledger.due(Time(5_000), None, 1000).await.unwrap()));
+    }
+    // A new operation may follow, and inherits nothing.
+    refuse(a, claim(&key)).await;
+    let mut next = change(&key, 3, State::Created);
+    next.record = record(3, 2, State::Created);
+    store(a, next.clone()).await;
+    let entry = b.get(&key).await.unwrap().unwrap();
+    assert_eq!(entry, next.apply(Some(&buried), |_| 0));
+    assert_eq!(b.history(&key).await.unwrap(), [next]);
+    assert!(a.forget(&key, Version(3), remains).await.unwrap());
+    assert!(b.forget(&key, Version(3), Remains::Nothing).await.unwrap());
+    assert_eq!(a.get(&key).await.unwrap(), None);
+}
+
+async fn the_retry_budget_is_shared(a: View<'_>, b: View<'_>) {
+    let draw = |requests, take| Draw { requests, take, per_mille: 100, burst: 2 };
+    assert!(a.draw(draw(0, true)).await.unwrap() && b.draw(draw(0, true)).await.unwrap());
+    assert!(!a.draw(draw(0, true)).await.unwrap() && !b.draw(draw(9, true)).await.unwrap());
+    assert!(!b.draw(draw(1, false)).await.unwrap());
+    assert!(a.draw(draw(0, true)).await.unwrap());
+}
+
+async fn the_time_is_shared(a: View<'_>, b: View<'_>) {
+    let (first, second) = (a.time().await.unwrap(), b.time().await.unwrap());
+    assert_eq!(first.is_some(), second.is_some());
+    assert!(first <= second && second <= a.time().await.unwrap());
+}
+
+/// The protocol begins versions with the milliseconds since 1970.
+async fn versions_that_begin_with_the_time_are_counted_on(a: View<'_>, b: View<'_>) {
+    for (n, first) in [1_796_011_445_413_u64, 32_503_680_000_000].into_iter().enumerate() {
+        let key = key("times", n);
+        store(a, settled::Change { record: record(first, 1, State::Created), ..claim(&key) }).await;
+        let expected = Some(Version(first));
+        store(b, settled::Change { expected, record: record(first + 1, 1, settled()), ..claim(&key) }).await;
+        assert_eq!(a.get(&key).await.unwrap().unwrap().record.version(), Version(first + 1));
     }
 }

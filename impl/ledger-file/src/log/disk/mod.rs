@@ -5,6 +5,7 @@
 
 mod fault;
 mod fs;
+mod pages;
 mod place;
 
 use std::io;
@@ -29,7 +30,12 @@ pub trait Disk: Send + Sync + 'static {
     fn open(&self, name: &str) -> io::Result<Arc<dyn DiskFile>>;
     /// Names of all files, in no particular order.
     fn list(&self) -> io::Result<Vec<String>>;
-    /// Makes the creation of files durable.
+    /// Gives a file another name, in the place of the file that has it. Durable after [`sync_dir`](Disk::sync_dir); until then
+    /// a crash may undo it, but leaves one of the two files at the name.
+    fn rename(&self, from: &str, to: &str) -> io::Result<()>;
+    /// Removes a file. Those who have opened it can still read it.
+    fn remove(&self, name: &str) -> io::Result<()>;
+    /// Makes the creation, renaming and removal of files durable.
     fn sync_dir(&self) -> io::Result<()>;
 }
 
