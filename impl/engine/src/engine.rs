@@ -203,6 +203,7 @@ impl Inner {
                         return told;
                     }
                     let entry = looked.map_err(EngineError::NotSent)?;
+                    self.refresh().await;
                     let drive = Drive::call(self.clone(), subject.clone(), lead, ask, own, entry, patience);
                     tokio::spawn(drive.run_call());
                     // Only a panic in a ledger, clock, history or alert ends the driver without an answer.

@@ -147,6 +147,14 @@ impl Inner {
         self.ownership.holds(epoch)
     }
 
+    /// Takes a new epoch first where the lease is known to be over: what begins now need not be refused for that.
+    pub(crate) async fn refresh(&self) {
+        let epoch = self.ownership.epoch();
+        if !self.ownership.holds(epoch) {
+            self.renew().await;
+        }
+    }
+
     async fn renew(&self) {
         let _one = self.ownership.renewing.lock().await;
         if self.ownership.is_closed() {
