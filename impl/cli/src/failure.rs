@@ -1,7 +1,6 @@
 //! How commands end.
 
 use std::fmt::Display;
-use std::path::Path;
 use std::process::ExitCode;
 
 use settled::LedgerError;
@@ -55,8 +54,8 @@ impl Failure {
     }
 
     /// A ledger that can't be used: 1.
-    pub fn unavailable(directory: &Path, error: &dyn Display) -> Failure {
-        Failure { message: format!("{}: {error}", directory.display()), code: 1 }
+    pub fn unavailable(ledger: &str, error: &dyn Display) -> Failure {
+        Failure { message: format!("{ledger}: {error}"), code: 1 }
     }
 
     /// Its exit code.

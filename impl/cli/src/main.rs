@@ -3,6 +3,7 @@
 mod commands;
 mod failure;
 mod ledger;
+mod metrics;
 mod output;
 mod runtime;
 
@@ -32,6 +33,7 @@ enum Command {
     Mcp(commands::mcp::McpArgs),
     Log(commands::log::LogArgs),
     Resolve(commands::resolve::ResolveArgs),
+    Stats(commands::stats::StatsArgs),
 }
 
 fn main() -> ExitCode {
@@ -57,5 +59,6 @@ fn run(command: Command) -> Result<Exit, Failure> {
         Command::Mcp(args) => commands::mcp::run(args),
         Command::Log(args) => commands::log::run(args),
         Command::Resolve(args) => commands::resolve::run(args),
+        Command::Stats(args) => commands::stats::run(args),
     }
 }

@@ -11,7 +11,7 @@ use settled::protocol::{Cause, Digest, Key, Record, State, Time, Verdict};
 use settled::{Change, Entry, Filter, Ledger};
 
 use crate::failure::{Exit, Failure};
-use crate::ledger::{self, LedgerArgs};
+use crate::ledger::LedgerArgs;
 use crate::runtime::block_on;
 
 /// Reads a ledger: which operations there are, and the whole story of one.
@@ -51,15 +51,15 @@ pub fn run(args: LogArgs) -> Result<Exit, Failure> {
     block_on(async move {
         match args.command {
             LogCommand::List { ledger, unsettled, json } => {
-                let ledger = ledger::open_existing(&ledger.directory()?).await?;
+                let ledger = ledger.open_existing().await?.ledger;
                 let filter = if unsettled { Filter::Unsettled } else { Filter::All };
                 list(&ledger.scan(filter).await?, json)
             }
             LogCommand::Show { key, ledger: at, json } => {
-                let ledger = ledger::open_existing(&at.directory()?).await?;
-                let entry = find(&ledger, &key).await?;
-                let history = ledger.history(&entry.key).await?;
-                show(&entry, &history, &at.repeated(), json)
+                let opened = at.open_existing().await?;
+                let entry = find(&opened.ledger, &key).await?;
+                let history = opened.ledger.history(&entry.key).await?;
+                show(&entry, &history, &at.repeated(&opened), json)
             }
         }
     })
@@ -133,14 +133,24 @@ fn show(entry: &Entry, history: &[Change], ledger: &str, json: bool) -> Result<E
     lines.push(format!("asked        {}", text(&entry.asked)));
     lines.push(match &entry.sent {
         Some(sent) => format!("sent         {}", text(sent)),
+        None if entry.tombstone => "sent         –".to_owned(),
         None if record.sent().is_some() => "sent         as asked".to_owned(),
         None => "sent         nothing".to_owned(),
     });
+    if let Some(resource) = &entry.resource {
+        lines.push(format!("resource     {resource}, number {} in its line", entry.place));
+    }
     if let Some(outcome) = &entry.outcome {
         lines.push(format!("answer       {}", text(outcome)));
     }
     if let Some(note) = &entry.note {
         lines.push(format!("note         {note}"));
+    }
+    if entry.tombstone {
+        lines.push("content      forgotten, its retention is over: only this is left, to refuse the key".to_owned());
+    }
+    if let Some(keep_until) = entry.keep_until {
+        lines.push(format!("kept until   {}", time(keep_until)));
     }
     lines.push("steps".to_owned());
     for change in history {
@@ -199,14 +209,18 @@ fn text(body: &Bytes) -> String {
     }
 }
 
-fn state(record: &Record<Digest>) -> String {
-    let why = |cause: &Cause<Digest>| match cause {
+/// A cause in words.
+pub fn why(cause: &Cause<Digest>) -> &'static str {
+    match cause {
         Cause::TimedOut => "no answer in time",
         Cause::ConnectionLost => "the connection or the tool's process ended",
         Cause::Error(_) => "an error that can follow an effect",
         Cause::Refused(_) => "refused, but another attempt may apply",
         Cause::OwnerLost => "the process that had sent it ended",
-    };
+    }
+}
+
+fn state(record: &Record<Digest>) -> String {
     match record.state() {
         State::Unknown { cause, .. } => format!("unknown: {}", why(cause)),
         State::Escalated { cause, .. } => format!("unknown, needs a person: {}", why(cause)),
@@ -227,6 +241,10 @@ struct EntryJson {
     sent: Option<String>,
     answer: Option<String>,
     note: Option<String>,
+    resource: Option<String>,
+    place: u64,
+    keep_until: Option<String>,
+    tombstone: bool,
 }
 
 impl EntryJson {
@@ -241,6 +259,10 @@ impl EntryJson {
             sent: entry.sent.as_ref().map(whole),
             answer: entry.outcome.as_ref().map(whole),
             note: entry.note.clone(),
+            resource: entry.resource.as_ref().map(ToString::to_string),
+            place: entry.place,
+            keep_until: entry.keep_until.map(time),
+            tombstone: entry.tombstone,
         }
     }
 }

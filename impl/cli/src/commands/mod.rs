@@ -15,4 +15,5 @@ mod protocol;
 pub mod protocols;
 mod report;
 pub mod resolve;
+pub mod stats;
 mod suggest;

@@ -1,15 +1,15 @@
 //! `settled resolve`: a person decides an unknown operation.
 
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use bytes::Bytes;
 use clap::builder::NonEmptyStringValueParser;
 use clap::{Args, ValueEnum};
-use settled::protocol::{Cause, Refusal, State};
-use settled::{DecidedAs, Decision, Engine, EngineError, EngineOptions, Entry};
+use settled::protocol::{Cause, Refusal, State, Time};
+use settled::{Clock, DecidedAs, Decision, Engine, EngineError, EngineOptions, Entry, Liveness, SystemClock};
 
 use crate::failure::{Exit, Failure};
-use crate::ledger::{self, LedgerArgs};
+use crate::ledger::LedgerArgs;
 use crate::runtime::block_on;
 
 /// After this long without a sign of it, an attempt whose process has ended is taken to be over.
@@ -53,24 +53,29 @@ pub fn run(args: ResolveArgs) -> Result<Exit, Failure> {
         return Err(Failure::input("--nothing-pending goes with --as failed or --as abandoned only"));
     }
     block_on(async move {
-        let directory = args.ledger.directory()?;
-        let ledger = ledger::open_existing(&directory).await?;
+        let opened = args.ledger.open_existing().await?;
+        let ledger = opened.ledger;
         let entry = super::log::find(&ledger, &args.key).await?;
         let owner_alive = match entry.record.sent() {
-            Some(sent) => ledger.owner_alive(sent.owner()).await?,
+            // One whose lease has run out may be frozen, and may still send.
+            Some(sent) => ledger.liveness(sent.owner()).await? != Liveness::Gone,
             None => false,
         };
-        let quiet = args.nothing_pending || is_quiet(&entry, owner_alive);
+        let now = ledger.time().await?.unwrap_or_else(|| SystemClock.now());
+        let quiet = args.nothing_pending || is_quiet(&entry, owner_alive, now);
         let engine = Engine::start(ledger, EngineOptions::default())
             .await
-            .map_err(|error| Failure::unavailable(&directory, &error))?;
+            .map_err(|error| Failure::unavailable(&opened.display, &error))?;
         let decided_as = match args.verdict {
             VerdictArg::Succeeded => DecidedAs::Succeeded,
             VerdictArg::Failed => DecidedAs::Failed,
             VerdictArg::Abandoned => DecidedAs::Abandoned,
         };
         let decision = Decision { decided_as, body, note: Some(args.note) };
-        match engine.decide(&entry.key, decision, quiet).await {
+        let decided = engine.decide(&entry.key, decision, quiet).await;
+        // Nothing will be sent by this process. If that can't be told, its lease runs out soon.
+        let _ = engine.retire().await;
+        match decided {
             Ok(_) => {
                 crate::output::line(format!("{} is settled as {}", entry.key, word(args.verdict)))?;
                 Ok(Exit::Good)
@@ -87,10 +92,9 @@ pub fn run(args: ResolveArgs) -> Result<Exit, Failure> {
 }
 
 /// Rule 6, as far as it can be seen from here: nobody can send it any more, and it was sent long ago.
-fn is_quiet(entry: &Entry, owner_alive: bool) -> bool {
+fn is_quiet(entry: &Entry, owner_alive: bool, now: Time) -> bool {
     let Some(sent) = entry.record.sent() else { return true };
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    let since = now.saturating_sub(Duration::from_millis(sent.at().0));
+    let since = Duration::from_millis(now.since(sent.at()));
     let ended = match entry.record.state() {
         State::Unknown { cause, .. } | State::Escalated { cause, .. } => *cause == Cause::ConnectionLost,
         _ => false,
