@@ -60,15 +60,12 @@ fn in_syncs(report: &Report) -> Vec<Aim> {
     let slow = t >= SLOW;
     let calls = |callers| run(report, What::Calls, callers);
     let rate = |callers, least: f64| {
-        let aim = format!("guarded calls, {callers} caller{}: at least {least} S", if callers == 1 { "" } else { "s" });
+        let aim = format!("guarded calls, {}: at least {least} S", so_many(callers));
         calls(callers).map(|run| Aim::at_least(aim, least, run.per_second / s.max(1e-9), " S"))
     };
     let (p99, p99_text) = if slow { (2.5, "2.5") } else { (5.0, "5") };
     let device = |callers, most: f64| {
-        let aim = format!(
-            "bytes written to the disk for a call, {callers} caller{}: at most {most}",
-            if callers == 1 { "" } else { "s" }
-        );
+        let aim = format!("bytes written to the disk for a call, {}: at most {most}", so_many(callers));
         calls(callers).and_then(|run| run.written).map(|bytes| Aim::at_most(aim, most, bytes, ""))
     };
     let all = [
@@ -89,10 +86,7 @@ fn beside_the_bare_log(report: &Report) -> Vec<Aim> {
     let aim = |callers: usize| {
         let (bare, calls) = (run(report, What::BareLog, callers)?, run(report, What::Calls, callers)?);
         let share = 100.0 * calls.per_second / bare.per_second.max(1e-9);
-        let text = format!(
-            "guarded calls beside the bare log, {callers} caller{}: at least 90 %",
-            if callers == 1 { "" } else { "s" }
-        );
+        let text = format!("guarded calls beside the bare log, {}: at least 90 %", so_many(callers));
         Some(Aim::at_least(text, 90.0, share, " %"))
     };
     crate::suite::CALLERS.into_iter().filter_map(aim).collect()
@@ -113,7 +107,7 @@ fn peers(report: &Report) -> Vec<Aim> {
             if let Some(ours) = same.and_then(|row| row.at(callers)) {
                 let times = ours.per_second / theirs.per_second.max(1e-9);
                 let text =
-                    format!("{}, {callers} callers: at least as many guarded calls as {}", pattern.on, pattern.name);
+                    format!("{}, {}: at least as many guarded calls as {}", pattern.on, so_many(callers), pattern.name);
                 aims.push(Aim::at_least(text, 1.0, times, " times"));
             }
         }
@@ -154,6 +148,10 @@ fn many(report: &Report) -> Vec<Aim> {
         many.memory.map(|bytes| Aim::at_most("memory for each settled key: at most 96 bytes", 96.0, bytes, " bytes")),
     );
     aims
+}
+
+fn so_many(callers: usize) -> String {
+    if callers == 1 { "1 caller".to_owned() } else { format!("{callers} callers") }
 }
 
 /// A number as people read it: about three digits, thousands grouped.

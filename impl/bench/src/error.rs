@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use settled::{EngineError, LedgerError};
+use settled_ledgers::OpenError;
 
 /// Why nothing could be measured.
 #[derive(Debug, thiserror::Error)]
@@ -23,6 +24,9 @@ pub enum BenchError {
         /// Why.
         error: LedgerError,
     },
+    /// A ledger's URL leads nowhere.
+    #[error(transparent)]
+    Open(#[from] OpenError),
     /// A call was not answered as it should be.
     #[error("a call was answered with {0}: what is measured doesn't work, so there is nothing to measure")]
     Answer(String),

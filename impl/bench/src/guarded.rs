@@ -37,15 +37,13 @@ impl Default for Scope {
 
 /// The arguments of a call: 100 bytes of JSON.
 pub fn arguments(number: u64) -> Bytes {
-    format!(
-        r#"{{"order":"{number:016x}","account":"DE02120300000000202051","amount":1999,"currency":"EUR","note":"A12"}}"#
-    )
-    .into()
+    format!(r#"{{"order":"{number:016x}","account":"DE02120300000000202051","amount":1999,"currency":"EUR","n":1}}"#)
+        .into()
 }
 
 /// The result of every call: 100 bytes.
 pub const RESULT: &[u8] =
-    br#"{"content":[{"type":"text","text":"charged EUR 19.99, receipt 4711-0815-2342"}],"isError":false,"v":10}"#;
+    br#"{"content":[{"type":"text","text":"charged EUR 19.99, receipt 4711-0815-2"}],"isError":false,"v":10}"#;
 
 /// A tool that does nothing, at once.
 pub struct Nothing;

@@ -27,7 +27,7 @@ pub struct Measured {
     /// Time on processors for each call, in microseconds, everything in this process included; `None` where the system doesn't
     /// tell.
     pub cpu: Option<f64>,
-    /// Bytes written to the disk for each call, in whole pages; `None` where the system doesn't tell.
+    /// Bytes written to the disk for each call, by whomever; `None` where the system doesn't tell.
     pub written: Option<f64>,
 }
 

@@ -31,7 +31,10 @@ pub async fn parts(dir: &Path, span: Duration) -> Result<Vec<Part>, BenchError> 
     let scope = Scope::new();
     let key = scope.key(0)?;
     let mut parts = vec![
-        timed("the key", span, |number| Ok(drop(black_box(scope.key(number)?))))?,
+        timed("the key", span, |number| {
+            black_box(scope.key(number)?);
+            Ok(())
+        })?,
         timed("the fingerprint of the arguments", span, |number| {
             let digest = fingerprint(&arguments(number)).map_err(|error| BenchError::Other(error.to_string()))?;
             black_box(digest);

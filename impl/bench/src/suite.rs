@@ -19,6 +19,7 @@ use crate::load::{Measured, median};
 use crate::many::{self, Many};
 use crate::parts::{self, Part};
 use crate::peers::Peer;
+use crate::usage;
 
 /// How many callers there are, one number after the other.
 pub const CALLERS: [usize; 3] = [1, 16, 128];
@@ -152,6 +153,7 @@ pub async fn run(
     program: impl Fn(&str) -> Command + Send + 'static,
     progress: impl Fn(&str),
 ) -> Result<Report, BenchError> {
+    usage::watch(&settings.dir);
     let contestants = contestants(settings).await?;
     let mut all: Vec<Vec<Vec<Measured>>> = contestants.iter().map(|_| vec![Vec::new(); CALLERS.len()]).collect();
     let mut stages = Vec::new();
@@ -210,8 +212,7 @@ async fn contestants(settings: &Settings) -> Result<Vec<Contestant>, BenchError>
     let mut all = vec![Contestant::Syncs, Contestant::BareLog];
     all.extend([What::BareLedger, What::CallsWithoutHistory, What::Calls, What::Duplicates].map(Contestant::File));
     for url in &settings.ledgers {
-        let opened = settled_ledgers::open(url, OpenOptions::default()).await;
-        let opened = opened.map_err(|error| BenchError::Other(error.to_string()))?;
+        let opened = settled_ledgers::open(url, OpenOptions::default()).await?;
         let engine = guarded::engine(opened.ledger.clone(), Arc::new(NoHistory)).await?;
         let kind = opened.kind.to_string();
         for what in [What::BareLedger, What::Calls, What::Duplicates] {

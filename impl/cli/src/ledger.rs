@@ -92,7 +92,7 @@ pub async fn open(url: &str) -> Result<Opened, Failure> {
 }
 
 /// A ledger that can't be opened: 1; a name that can't be one: 2.
-fn failure(error: OpenError) -> Failure {
+pub fn failure(error: OpenError) -> Failure {
     match error {
         OpenError::Ledger { .. } => Failure::nothing(error.to_string()),
         other => Failure::input(other.to_string()),

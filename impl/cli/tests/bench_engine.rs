@@ -53,7 +53,7 @@ fn everything_is_measured_and_nothing_is_left() {
 fn what_cannot_be_measured_is_said() {
     let directory = tempfile::tempdir().unwrap();
     for (words, code, hint) in [
-        (&["--ledger", "ftp://x/y"][..], 1, "ftp"),
+        (&["--ledger", "ftp://x/y"][..], 2, "ftp"),
         (&["--dir", "nowhere"], 2, "nowhere"),
         (&["--sync-delay", "fast"], 2, "sync-delay"),
         (&["--rounds", "0"], 2, "rounds"),

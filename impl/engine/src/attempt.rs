@@ -21,7 +21,10 @@ use crate::figures;
 use crate::history::{Body, Happened};
 use crate::lease::FENCED;
 use crate::sync::lock;
-use crate::tool::{Outgoing, ToolReply};
+use crate::tool::{Outgoing, Permit, ToolReply};
+
+/// How many operations are remembered as recorded and not sent.
+const MARKS: usize = 65_536;
 
 /// The attempts that are out, the ones that were recorded as dispatched and then given up unsent, and the keys whose
 /// operation was sent and is still open.
@@ -105,7 +108,12 @@ impl Attempts {
 
     /// Notes that this record, if it turns out to be durable, stands for an attempt that was not sent and never will be.
     pub(crate) fn gave_up_unsent(&self, key: &Key, record: Record<Digest>) {
-        lock(&self.unsent).insert(key.clone(), record);
+        let mut unsent = lock(&self.unsent);
+        if unsent.len() >= MARKS {
+            // Without its mark an operation counts as unknown instead of failed.
+            unsent.clear();
+        }
+        unsent.insert(key.clone(), record);
     }
 
     /// Notes whether an operation was sent and is not settled, as far as this process knows: while the ledger can't be read,
@@ -143,8 +151,14 @@ impl Inner {
         replies: mpsc::UnboundedSender<Arrived>,
     ) {
         let (end, over) = watch::channel(());
-        let outgoing =
-            Outgoing { key: subject.key.clone(), attempt: of, epoch, arguments, on_the_wire: AtomicBool::new(false) };
+        let outgoing = Outgoing {
+            key: subject.key.clone(),
+            attempt: of,
+            epoch,
+            arguments,
+            on_the_wire: AtomicBool::new(false),
+            permit: Permit { of: Arc::downgrade(self), epoch },
+        };
         let out = Arc::new(Out { outgoing, returned: AtomicBool::new(false), over });
         lock(&self.attempts.unsent).remove(&subject.key);
         lock(&self.attempts.out).entry(subject.key.clone()).or_default().push(out.clone());

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use settled_protocol::{Digest, Key, Policy, What};
 
-use crate::drive::{Drive, Subject};
+use crate::drive::{Drive, Subject, millis};
 use crate::engine::{Engine, Waiter};
 use crate::error::EngineError;
 use crate::history::Happened;
@@ -77,7 +77,8 @@ impl Delivery {
             limits: Limits::default(),
         };
         let mut drive = Drive::new(inner.clone(), Arc::new(subject), None);
-        let from = inner.options.clock.now().after(u64::try_from(doubt.as_millis()).unwrap_or(u64::MAX));
+        // By the clock by which the next call is dated.
+        let from = inner.now().after(millis(doubt));
         drive.perform(What::Delivered { generation, from }).await?;
         inner.tell(&key, || Happened::Delivered { generation, from });
         drop(hold);

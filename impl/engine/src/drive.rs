@@ -54,6 +54,11 @@ impl Subject {
         }
     }
 
+    /// How long a tool that is busy may be left alone within a call.
+    pub(crate) fn longest_rest(&self) -> Duration {
+        self.limits.attempt.max(Duration::from_secs(60))
+    }
+
     /// From when on a settled record may be forgotten.
     pub(crate) fn keep_until(&self, record: &Record<Digest>) -> Option<Time> {
         match record.state() {
@@ -119,6 +124,10 @@ pub(crate) struct Drive {
     pub(super) in_line: Option<figures::InLine>,
     /// Since when the outcome is unknown, as far as this driver knows.
     pub(super) unknown_since: Option<Instant>,
+    /// Since when nothing can be on its way any more, as far as this driver has seen for itself.
+    pub(super) quiet_since: Option<Instant>,
+    /// How often it has asked an observer before that counted.
+    pub(super) early_looks: u32,
     /// Whether the fleet's budget has granted the next retry.
     pub(super) granted: bool,
     /// How long a tool that is busy wants to be left alone.
@@ -155,6 +164,8 @@ impl Drive {
             reason: None,
             in_line: None,
             unknown_since: None,
+            quiet_since: None,
+            early_looks: 0,
             granted: false,
             retry_after: None,
             announces: true,
@@ -193,7 +204,7 @@ impl Drive {
     ) -> Pin<Box<dyn Future<Output = ()> + Send>> {
         Box::pin(async move {
             let mut drive = Drive::new(inner, subject, None);
-            let reply = drive.take(arrived);
+            let reply = sends_nothing(drive.take(arrived));
             drive.run(Some(reply)).await;
         })
     }
@@ -243,8 +254,8 @@ impl Drive {
                 let retry = &self.subject.policy.retry;
                 let backoff = Duration::from_millis(retry.backoff.delay(of.attempt.get(), fastrand::u32(..)));
                 let pause = self.retry_after.take().unwrap_or_default().max(backoff);
-                if pause > Duration::from_millis(retry.total) {
-                    // It wants to be left alone for longer than it may be asked again.
+                if pause > Duration::from_millis(retry.total).min(self.subject.longest_rest()) {
+                    // It wants to be left alone for longer than its callers wait.
                     return What::Reply { of, reply: Reply::Error(ErrorClass::NotRun, body) };
                 }
                 pause
@@ -343,7 +354,7 @@ impl Drive {
         self.lead = None;
         self.in_hand = None;
         if let Some(what @ What::Reply { .. }) = what {
-            self.keep_reply(what, error).await;
+            self.keep_reply(sends_nothing(what), error).await;
         }
     }
 
@@ -394,5 +405,15 @@ impl Drive {
         while let Ok(arrived) = replies.try_recv() {
             tokio::spawn(Drive::late(self.inner.clone(), self.subject.clone(), arrived));
         }
+    }
+}
+
+/// A reply as it counts for a driver that doesn't lead its key: one that is busy isn't asked again.
+fn sends_nothing(what: What<Digest>) -> What<Digest> {
+    match what {
+        What::Reply { of, reply: Reply::Error(ErrorClass::Busy, body) } => {
+            What::Reply { of, reply: Reply::Error(ErrorClass::NotRun, body) }
+        }
+        other => other,
     }
 }

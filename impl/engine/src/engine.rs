@@ -1,11 +1,12 @@
 //! The engine: logical calls in, truthful answers out.
 
+use std::collections::HashMap;
 use std::fmt;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use settled_protocol::{Action, Digest, Epoch, Event, Key, Start, State, Time, What};
+use settled_protocol::{Action, Digest, Epoch, Event, Key, Start, State, Time, Version, What};
 use tokio::sync::{Notify, oneshot};
 use tokio::time::Instant;
 use tracing::Instrument;
@@ -42,6 +43,8 @@ pub(crate) struct Inner {
     /// Whether other hosts may share the ledger, and clocks differ by a little.
     pub(crate) clocks_differ: bool,
     pub(crate) requests: Requests,
+    /// Unknown operations that other processes look after, and since when they stand as they do.
+    pub(crate) seen_unknown: Mutex<HashMap<Key, (Version, Instant)>>,
     pub(crate) health: Health,
     pub(crate) options: EngineOptions,
     pub(crate) in_flight: InFlight<Key, Digest, Waiter>,
@@ -56,6 +59,10 @@ impl fmt::Debug for Engine {
     }
 }
 
+/// Shorter leases would be made of nothing but renewals.
+const SHORTEST_LEASE: Duration = Duration::from_millis(50);
+const LONGEST_LEASE: Duration = Duration::from_secs(30 * 86_400);
+
 /// How many locks the in-flight table has.
 const SHARDS: usize = 64;
 
@@ -64,9 +71,10 @@ impl Engine {
     ///
     /// # Errors
     /// If the ledger does not register it.
-    pub async fn start(ledger: Arc<dyn Ledger>, options: EngineOptions) -> Result<Engine, EngineError> {
+    pub async fn start(ledger: Arc<dyn Ledger>, mut options: EngineOptions) -> Result<Engine, EngineError> {
+        options.lease = options.lease.clamp(SHORTEST_LEASE, LONGEST_LEASE);
         let clock = SharedClock::default();
-        let clocks_differ = clock.synchronise(&*ledger, &*options.clock).await;
+        let clocks_differ = clock.begin(&*ledger, &*options.clock, options.ledger_patience).await?;
         let asked = since_boot();
         let epoch = ledger.register(options.lease).await?;
         let inner = Inner {
@@ -75,6 +83,7 @@ impl Engine {
             clock,
             clocks_differ,
             requests: Requests::default(),
+            seen_unknown: Mutex::default(),
             health: Health::default(),
             history_wanted: options.history.wanted(),
             options,
@@ -185,7 +194,7 @@ impl Inner {
         let subject = Arc::new(Subject { key, fingerprint, policy, tool, resource, limits });
         let key = &subject.key;
         let fingerprint = subject.fingerprint;
-        let patience = self.options.patience.map(|patience| Instant::now() + patience);
+        let patience = self.options.patience.map(line::after);
         loop {
             let (waiter, told) = oneshot::channel();
             match self.in_flight.enter(key, fingerprint, waiter) {

@@ -47,6 +47,7 @@ fn stop(name: &str) {
 
     let stop_at = STOP_AT.get_or_init(|| std::env::var("SETTLED_STOP_AT").ok());
     if stop_at.as_deref() == Some(name) && !STOPPED.swap(true, Ordering::SeqCst) {
-        let _ = nix::sys::signal::kill(nix::unistd::Pid::this(), nix::sys::signal::Signal::SIGSTOP);
+        // To this very thread: none of its steps is taken before the process is stopped.
+        let _ = nix::sys::signal::raise(nix::sys::signal::Signal::SIGSTOP);
     }
 }

@@ -221,6 +221,9 @@ impl Health {
             }
             return;
         }
+        if failures.len() >= TOOLS && !failures.contains_key(&name) {
+            return;
+        }
         let count = failures.entry(name).or_default();
         *count = count.saturating_add(1);
         let count = *count;

@@ -2,11 +2,12 @@
 
 use std::io;
 use std::path::Path;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::mpsc::{Receiver, Sender, SyncSender, TryRecvError, TrySendError, channel, sync_channel};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
+use std::time::Duration;
 
 use crate::history::{HISTORY_VERSION, Happened, History, HistoryLine};
+use crate::sync::lock;
 
 mod rotating;
 
@@ -15,24 +16,52 @@ use rotating::RotatingFile;
 /// How many lines may wait for the writer before lines are left out (and a [`Happened::Gap`] says how many).
 const WAITING_LINES: usize = 65_536;
 
+/// When so many lines wait, the writer takes them at once.
+const PLENTY: usize = WAITING_LINES / 4;
+
+/// How long the writer gathers lines after the first one: waking it for each line would cost the calls more than the line.
+const GATHERING: Duration = Duration::from_millis(1);
+
+/// How many bytes are gathered before they are written although more are coming.
+const FLUSH_AT: usize = 64 << 10;
+
 /// Appends every line to a file, from a thread of its own. The file is never synced: the ledger is the truth, this is its
-/// story. If it can't be written, that is logged once, and the calls go on.
+/// story. If it can't be written, that is logged once, and the calls go on. A process that is killed loses the lines of its
+/// last millisecond or so.
 ///
 /// A file that has grown large is put aside as `PATH.1`, what was `PATH.1` becomes `PATH.2`, and so on; the oldest part is
 /// removed. Any number of processes may append to the same file.
 #[derive(Debug)]
 pub struct JsonLines {
-    lines: Option<SyncSender<Item>>,
-    left_out: AtomicU64,
+    shared: Arc<Shared>,
     writer: Option<JoinHandle<()>>,
 }
 
-/// How many bytes are gathered before they are written although more are coming.
-const FLUSH_AT: usize = 64 << 10;
+#[derive(Debug, Default)]
+struct Shared {
+    queue: Mutex<Queue>,
+    /// Only the writer waits on this.
+    arrived: Condvar,
+    /// Those who flush wait on this.
+    written: Condvar,
+}
 
-enum Item {
-    Line(Box<HistoryLine>),
-    Flush(Sender<()>),
+#[derive(Debug, Default)]
+struct Queue {
+    lines: Vec<HistoryLine>,
+    /// Lines that came while there was no room.
+    left_out: u64,
+    /// Lines that were ever queued.
+    queued: u64,
+    /// Lines that were ever taken to the file.
+    done: u64,
+    /// The writer waits for a first line.
+    idle: bool,
+    /// Somebody waits for the file to have everything.
+    hurry: bool,
+    closed: bool,
+    /// The writer is gone.
+    ended: bool,
 }
 
 impl JsonLines {
@@ -58,53 +87,57 @@ impl JsonLines {
     /// As [`append_to`](Self::append_to).
     pub fn append_in_parts(path: impl AsRef<Path>, part_bytes: u64, parts_kept: u32) -> io::Result<JsonLines> {
         let file = RotatingFile::open(path.as_ref().to_path_buf(), part_bytes, parts_kept)?;
-        let (lines, waiting) = sync_channel(WAITING_LINES);
-        let writer = thread::Builder::new().name("settled-history".into()).spawn(move || write_all(waiting, file))?;
-        Ok(JsonLines { lines: Some(lines), left_out: AtomicU64::new(0), writer: Some(writer) })
+        let shared = Arc::new(Shared::default());
+        let writer = thread::Builder::new().name("settled-history".into()).spawn({
+            let shared = shared.clone();
+            move || {
+                // Whoever flushes must not wait for a writer that is gone, however it went.
+                let _ended = Ended(&shared);
+                write_all(&shared, file);
+            }
+        })?;
+        Ok(JsonLines { shared, writer: Some(writer) })
     }
 
     /// Returns once every line recorded before is in the file.
     pub fn flush(&self) {
-        let (done, wait) = channel();
-        if let Some(lines) = &self.lines
-            && lines.send(Item::Flush(done)).is_ok()
-        {
-            // An error means that the writer is gone: nothing is left to wait for.
-            let _ = wait.recv();
-        }
-    }
-
-    fn try_send(&self, line: HistoryLine) -> bool {
-        match &self.lines {
-            Some(lines) => match lines.try_send(Item::Line(Box::new(line))) {
-                Ok(()) => true,
-                Err(TrySendError::Full(_) | TrySendError::Disconnected(_)) => false,
-            },
-            None => false,
+        let mut queue = lock(&self.shared.queue);
+        let wanted = queue.queued;
+        queue.hurry = true;
+        self.shared.arrived.notify_one();
+        while queue.done < wanted && !queue.ended {
+            queue = wait(&self.shared.written, queue);
         }
     }
 }
 
 impl History for JsonLines {
     fn record(&self, line: &HistoryLine) {
-        let missing = self.left_out.swap(0, Ordering::Relaxed);
-        if missing > 0 {
-            let what = Happened::Gap { lines: missing };
-            let gap = HistoryLine { v: HISTORY_VERSION, at: line.at, by: line.by, key: None, what };
-            if !self.try_send(gap) {
-                self.left_out.fetch_add(missing + 1, Ordering::Relaxed);
-                return;
-            }
+        let line = line.clone();
+        let mut queue = lock(&self.shared.queue);
+        if queue.lines.len() >= WAITING_LINES || queue.ended {
+            queue.left_out += 1;
+            return;
         }
-        if !self.try_send(line.clone()) {
-            self.left_out.fetch_add(1, Ordering::Relaxed);
+        if queue.left_out > 0 {
+            let what = Happened::Gap { lines: std::mem::take(&mut queue.left_out) };
+            queue.lines.push(HistoryLine { v: HISTORY_VERSION, at: line.at, by: line.by, key: None, what });
+            queue.queued += 1;
+        }
+        queue.lines.push(line);
+        queue.queued += 1;
+        let wake = std::mem::take(&mut queue.idle) || queue.lines.len() == PLENTY;
+        drop(queue);
+        if wake {
+            self.shared.arrived.notify_one();
         }
     }
 }
 
 impl Drop for JsonLines {
     fn drop(&mut self) {
-        self.lines = None;
+        lock(&self.shared.queue).closed = true;
+        self.shared.arrived.notify_one();
         if let Some(writer) = self.writer.take()
             && writer.join().is_err()
         {
@@ -113,56 +146,81 @@ impl Drop for JsonLines {
     }
 }
 
-fn write_all(waiting: Receiver<Item>, mut file: RotatingFile) {
+/// Says that the writer is gone when it is dropped.
+struct Ended<'a>(&'a Shared);
+
+impl Drop for Ended<'_> {
+    fn drop(&mut self) {
+        lock(&self.0.queue).ended = true;
+        self.0.written.notify_all();
+    }
+}
+
+fn wait<'a>(condition: &Condvar, queue: MutexGuard<'a, Queue>) -> MutexGuard<'a, Queue> {
+    condition.wait(queue).unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The next lines, once there are some and they have been gathered; none if there will be none any more.
+fn next(shared: &Shared, taken: &mut Vec<HistoryLine>) {
+    let mut queue = lock(&shared.queue);
+    while queue.lines.is_empty() && !queue.closed {
+        // Everything is in the file.
+        queue.hurry = false;
+        queue.idle = true;
+        queue = wait(&shared.arrived, queue);
+    }
+    queue.idle = false;
+    let gathering = |queue: &mut Queue| !queue.hurry && !queue.closed && queue.lines.len() < PLENTY;
+    let gathered = shared.arrived.wait_timeout_while(queue, GATHERING, gathering);
+    let (mut queue, _) = gathered.unwrap_or_else(PoisonError::into_inner);
+    queue.hurry = false;
+    std::mem::swap(&mut queue.lines, taken);
+}
+
+fn write_all(shared: &Shared, mut file: RotatingFile) {
     // Whole lines only: other processes append to the same file.
-    let mut lines = Vec::new();
+    let mut bytes = Vec::new();
     let mut broken = false;
-    let mut flush = |lines: &mut Vec<u8>| {
-        if lines.is_empty() {
+    let mut flush = |bytes: &mut Vec<u8>| {
+        if bytes.is_empty() {
             return;
         }
-        if let Err(error) = file.write(lines)
+        if let Err(error) = file.write(bytes)
             && !std::mem::replace(&mut broken, true)
         {
             let path = file.path().display();
             tracing::error!(%path, %error, "the history can't be written: lines will be missing from it");
         }
-        lines.clear();
+        bytes.clear();
     };
+    let mut lines = Vec::new();
     loop {
-        let item = match waiting.try_recv() {
-            Ok(item) => item,
-            Err(TryRecvError::Disconnected) => break,
-            Err(TryRecvError::Empty) => {
-                flush(&mut lines);
-                match waiting.recv() {
-                    Ok(item) => item,
-                    Err(_) => break,
-                }
-            }
-        };
-        match item {
-            Item::Line(line) => {
-                let begun = lines.len();
-                match serde_json::to_writer(&mut lines, &line) {
-                    Ok(()) => lines.push(b'\n'),
-                    Err(error) => {
-                        lines.truncate(begun);
-                        tracing::error!(%error, "a line of the history can't be written as JSON");
-                    }
-                }
-                if lines.len() >= FLUSH_AT {
-                    flush(&mut lines);
-                }
-            }
-            Item::Flush(done) => {
-                flush(&mut lines);
-                // The one who asked may have gone away.
-                let _ = done.send(());
+        next(shared, &mut lines);
+        if lines.is_empty() {
+            return;
+        }
+        for line in &lines {
+            append(line, &mut bytes);
+            if bytes.len() >= FLUSH_AT {
+                flush(&mut bytes);
             }
         }
+        flush(&mut bytes);
+        lock(&shared.queue).done += lines.len() as u64;
+        shared.written.notify_all();
+        lines.clear();
     }
-    flush(&mut lines);
+}
+
+fn append(line: &HistoryLine, bytes: &mut Vec<u8>) {
+    let begun = bytes.len();
+    match serde_json::to_writer(&mut *bytes, line) {
+        Ok(()) => bytes.push(b'\n'),
+        Err(error) => {
+            bytes.truncate(begun);
+            tracing::error!(%error, "a line of the history can't be written as JSON");
+        }
+    }
 }
 
 #[cfg(test)]
@@ -199,5 +257,41 @@ mod tests {
         let text = std::fs::read_to_string(&path).unwrap();
         let last = text.lines().nth(1).unwrap();
         assert_eq!(serde_json::from_str::<HistoryLine>(last).unwrap(), line);
+    }
+
+    #[test]
+    fn nothing_is_lost_among_threads_and_what_has_no_room_is_said() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("history.jsonl");
+        let history = JsonLines::append_to(&path).unwrap();
+        let count = 3 * WAITING_LINES as u64;
+        std::thread::scope(|scope| {
+            for _ in 0..2 {
+                scope.spawn(|| {
+                    for n in 0..count / 2 {
+                        history.record(&HistoryLine {
+                            v: HISTORY_VERSION,
+                            at: Time(n),
+                            by: Epoch(1),
+                            key: None,
+                            what: Happened::Started,
+                        });
+                    }
+                });
+            }
+        });
+        history.flush();
+        // What was left out at the end is told with the next line.
+        let last = HistoryLine { v: HISTORY_VERSION, at: Time(1), by: Epoch(1), key: None, what: Happened::Started };
+        history.record(&last);
+        drop(history);
+        let mut told = 0;
+        for line in std::fs::read_to_string(&path).unwrap().lines() {
+            told += match serde_json::from_str::<HistoryLine>(line).unwrap().what {
+                Happened::Gap { lines } => lines,
+                _ => 1,
+            };
+        }
+        assert_eq!(told, count + 1);
     }
 }

@@ -10,6 +10,7 @@ use crate::engine::Inner;
 use crate::fault;
 use crate::figures;
 use crate::ledger::{Change, Entry, LedgerError, Stored};
+use crate::line;
 
 /// What became of a change.
 pub(crate) enum Kept {
@@ -102,7 +103,7 @@ pub(crate) struct Tries {
 impl Tries {
     /// Tries for this long.
     pub(crate) fn new(patience: Duration) -> Tries {
-        Tries { until: Instant::now() + patience, delay: Duration::from_millis(5) }
+        Tries { until: line::after(patience), delay: Duration::from_millis(5) }
     }
 
     /// Waits before the next try.

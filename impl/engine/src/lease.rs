@@ -11,7 +11,8 @@ use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use settled_protocol::{Digest, Epoch, Record};
+use settled_protocol::{Digest, Epoch, Record, State};
+use tokio::time::Instant;
 
 use crate::engine::Inner;
 use crate::figures;
@@ -24,6 +25,12 @@ use crate::time::since_boot;
 pub(crate) const FENCED: &[u8] =
     b"nothing was sent, and nothing will be: this process was stopped, or cut off from the \
     ledger, for longer than its lease, and has been fenced";
+
+/// After this long without a change an unknown operation is nobody's, although whoever stored it lives.
+const STALE: Duration = Duration::from_secs(900);
+
+/// How many unknown operations of others are kept in mind.
+const SEEN: usize = 65_536;
 
 /// The epochs of this process.
 pub(crate) struct Ownership {
@@ -65,7 +72,7 @@ impl Ownership {
     }
 
     /// Whether the epoch is the present one and its lease runs.
-    fn holds(&self, epoch: Epoch) -> bool {
+    pub(crate) fn holds(&self, epoch: Epoch) -> bool {
         let held = lock(&self.held);
         held.epoch == epoch && since_boot() < held.until
     }
@@ -89,6 +96,11 @@ impl Ownership {
 
     fn succeed(&self, epoch: Epoch, asked: Duration) {
         let mut held = lock(&self.held);
+        if held.closed {
+            // It was shut down meanwhile.
+            held.unretired.insert(epoch);
+            return;
+        }
         let before = std::mem::replace(&mut held.epoch, epoch);
         held.past.insert(before);
         held.unretired.insert(before);
@@ -130,7 +142,9 @@ impl Inner {
                 tokio::time::sleep(every).await;
                 let Some(inner) = weak.upgrade() else { return };
                 inner.renew().await;
-                inner.clock.synchronise(&*inner.ledger, &*inner.options.clock).await;
+                if let Err(error) = inner.clock.synchronise(&*inner.ledger, &*inner.options.clock).await {
+                    tracing::debug!(%error, "the ledger's clock is reckoned from its last reading");
+                }
                 inner.tell_requests().await;
                 inner.retire_past().await;
             }
@@ -215,6 +229,30 @@ impl Inner {
     /// Whether the operation's owner may still be at work on it. A ledger that can't tell leaves it at work.
     pub(crate) async fn liveness(&self, owner: Epoch) -> Liveness {
         self.ledger.liveness(owner).await.unwrap_or(Liveness::Alive)
+    }
+
+    /// Whether another process, which is alive, has stored an unknown operation as it stands: it is looking after it. Two that
+    /// asked the same observer would use up its budget of questions twice as fast.
+    pub(crate) async fn is_looked_after_elsewhere(&self, entry: &Entry) -> bool {
+        let elsewhere = matches!(entry.record.state(), State::Unknown { .. })
+            && !self.ownership.is_mine(entry.by)
+            && self.liveness(entry.by).await == Liveness::Alive;
+        let mut seen = lock(&self.seen_unknown);
+        if !elsewhere {
+            seen.remove(&entry.key);
+            return false;
+        }
+        if seen.len() >= SEEN {
+            seen.clear();
+        }
+        let version = entry.record.version();
+        let (last, since) = *seen.entry(entry.key.clone()).or_insert((version, Instant::now()));
+        if last != version {
+            seen.insert(entry.key.clone(), (version, Instant::now()));
+            return true;
+        }
+        // It lives, but whatever drove the operation there has given up.
+        since.elapsed() < STALE
     }
 
     /// Whether nothing of the record's latest dispatch can still be put on the wire (rule 6).

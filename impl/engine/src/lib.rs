@@ -87,7 +87,7 @@ pub use self::{
     operation::{Answer, Answered, Limits, Operation},
     options::{Alerts, Clock, EngineOptions, LogAlerts, RetryBudget, SystemClock},
     recover::{Decided, DecidedAs, Decision, Recoverable, Recovered},
-    tool::{Outgoing, Question, Seen, Tool, ToolReply},
+    tool::{Outgoing, Permit, Question, Seen, Tool, ToolReply},
 };
 #[cfg(not(loom))]
 pub use settled_protocol as protocol;

@@ -96,8 +96,11 @@ impl Drive {
 impl Inner {
     /// Whether nobody is left to send an operation that waits.
     async fn has_been_left(&self, waiting: &Entry) -> bool {
+        if self.in_flight.is_led(&waiting.key) {
+            return false;
+        }
         if self.ownership.is_mine(waiting.by) {
-            return !self.in_flight.is_led(&waiting.key);
+            return true;
         }
         self.liveness(waiting.by).await != Liveness::Alive
     }

@@ -21,6 +21,9 @@ pub type Resolve = dyn Fn(&Entry) -> Option<Recoverable> + Send + Sync;
 /// How often an operation that a person has been asked about is still looked at.
 const LOOK_AT_ESCALATED: Duration = Duration::from_secs(300);
 
+/// How many operations are taken further at once.
+const AT_WORK: usize = 1_024;
+
 /// How many records are looked through at once for whether they are over.
 const PAGE: usize = 500;
 
@@ -39,6 +42,10 @@ impl Engine {
                     figures::records(entries.iter().map(|entry| entry.record.state().name()));
                     looked_at.retain(|key, _| entries.iter().any(|entry| entry.key == *key));
                     for entry in entries {
+                        if at_work.len() >= AT_WORK {
+                            // The rest is left to the next round.
+                            break;
+                        }
                         if matches!(entry.record.state(), State::Escalated { .. }) {
                             self.look_at_escalated(entry, &resolve, &mut looked_at, &mut at_work);
                         } else if let Left::Mine(drive) = self.left(entry, &*resolve).await {
@@ -99,6 +106,7 @@ impl Engine {
                 return Ok(removed);
             };
             // Ledgers commit in groups: one after the other, each would wait for a sync of its own.
+            let before = removed;
             let mut forgetting = JoinSet::new();
             for entry in page {
                 if let Some(drive) = self.expiring(entry, resolve) {
@@ -108,7 +116,8 @@ impl Engine {
             while let Some(forgotten) = forgetting.join_next().await {
                 removed += usize::from(forgotten.unwrap_or(Ok(false))?);
             }
-            after = Some(last);
+            // After what is gone there is nothing to go by; from the beginning there is something new.
+            after = (removed == before).then_some(last);
         }
     }
 

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use settled_protocol::{
-    Action, Answer, AttemptId, Digest, Dispatch, Durable, Observation, Policy, Record, Repeat, SealScope, State, Step,
-    Store, Time, ToolKind, Wait, What,
+    Action, Answer, AttemptId, Digest, Dispatch, Durable, Ends, Observation, Policy, Record, Repeat, SealScope, State,
+    Step, Store, Time, ToolKind, Wait, What,
 };
 use tokio::time::Instant;
 use tracing::Instrument;
@@ -54,6 +54,12 @@ impl Drive {
                 self.in_line.get_or_insert_with(figures::InLine::new);
                 self.waiting = Waiting::Elsewhere;
                 return Ok(None);
+            }
+            self.note_state();
+            if matches!(what, What::Resume { .. })
+                && let Some(look) = self.early_look(record.as_ref(), event.now)
+            {
+                return Ok(self.look_early(look, event.now).await);
             }
             let step = self.policy_for(&what, record.as_ref()).step(record.as_ref(), &event);
             if is_retry(&step) && !self.granted {
@@ -114,7 +120,11 @@ impl Drive {
                     }
                     self.waiting = Waiting::Elsewhere;
                 }
-                Action::Wait(Wait::Until(time)) => self.waiting = Waiting::Until(time),
+                Action::Wait(Wait::Until(time)) => {
+                    // While the settling time runs it may be seen already that it happened.
+                    let settling = self.early_look(self.entry().map(|entry| &entry.record), now).is_some();
+                    self.waiting = Waiting::Until(if settling { now } else { time });
+                }
                 Action::Escalate => {
                     self.escalate();
                     raised = Some(What::Alerted);
@@ -136,6 +146,32 @@ impl Drive {
         };
         let line = self.inner.ledger.line(resource).await?;
         Ok(line.first().is_some_and(|first| first.key == entry.key))
+    }
+
+    /// Until when it is of no use to ask an observer in earnest: the settling time runs. And which attempt it is about.
+    fn early_look(&self, record: Option<&Record<Digest>>, now: Time) -> Option<(AttemptId, Time)> {
+        let record = record?;
+        let (ToolKind::Observable { settling }, State::Unknown { quiet: Some(since), .. }) =
+            (self.policy_for(&What::Alerted, Some(record)).tool, record.state())
+        else {
+            return None;
+        };
+        // By the clock that all share, and by this process's own, which nobody can set: a step of the former concludes nothing.
+        let left = Duration::from_millis(settling).saturating_sub(self.quiet_since?.elapsed());
+        let until = since.after(settling).max(now.after(millis(left)));
+        (now < until).then_some((record.attempt_id()?, until))
+    }
+
+    /// Asks all the same: what happened can be seen already. That nothing is seen doesn't count, nor does the question.
+    async fn look_early(&mut self, (of, until): (AttemptId, Time), now: Time) -> Option<What<Digest>> {
+        let seen = self.observe(of, false).await;
+        if matches!(seen, What::Observed { observation: Observation::Applied(_), .. }) {
+            return Some(seen);
+        }
+        self.early_looks = self.early_looks.saturating_add(1);
+        let pause = self.subject.policy.retry.backoff.delay(self.early_looks, fastrand::u32(..)).max(1);
+        self.waiting = Waiting::Until(until.min(now.after(pause)));
+        None
     }
 
     /// The fleet's retry budget is used up: the retry has to wait.
@@ -176,6 +212,9 @@ impl Drive {
         }
         let unknown = self.entry().is_some_and(|entry| matches!(entry.record.state(), State::Unknown { .. }));
         self.unknown_since = unknown.then(|| self.unknown_since.unwrap_or_else(Instant::now));
+        let is_quiet = |entry: &Entry| matches!(entry.record.state(), State::Unknown { quiet: Some(_), .. });
+        let quiet = self.entry().is_some_and(is_quiet);
+        self.quiet_since = quiet.then(|| self.quiet_since.unwrap_or_else(Instant::now));
     }
 
     /// A call that has waited for one operation under the key is about that one: it may begin no other.
@@ -185,6 +224,11 @@ impl Drive {
 
     fn policy_for(&self, what: &What<Digest>, record: Option<&Record<Digest>>) -> Policy {
         let mut policy = self.subject.policy;
+        let holds = self.entry().is_some_and(|entry| entry.resource.is_some() && !entry.record.is_settled());
+        if holds && policy.repeat.ends == Ends::OnDelivery {
+            // That its caller has been told of an error does not free the resource: the effect may be going on.
+            policy.repeat.ends = Ends::OnFailure;
+        }
         if self.inner.clocks_differ {
             // What safety rests on must not depend on whose clock is read.
             match &mut policy.tool {

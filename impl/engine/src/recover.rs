@@ -92,7 +92,10 @@ impl Engine {
     ) -> Result<Recovered, EngineError> {
         let mut recovered = Recovered::default();
         let mut running = JoinSet::new();
-        for entry in self.inner.ledger.scan(Filter::Unsettled).await? {
+        let mut entries = self.inner.ledger.scan(Filter::Unsettled).await?;
+        // What waits for a resource can wait for something that comes later here.
+        entries.sort_by_key(|entry| (matches!(entry.record.state(), State::Created), entry.place));
+        for entry in entries {
             recovered.found += 1;
             match self.left(entry, resolve).await {
                 Left::Escalated => recovered.escalated += 1,
@@ -133,7 +136,7 @@ impl Engine {
             fingerprint: entry.record.fingerprint(),
             policy: known.policy,
             tool: known.tool.unwrap_or_else(|| Arc::new(NoTool)),
-            resource: None,
+            resource: entry.resource.clone(),
             limits: known.limits,
         });
         let Some(lead) = self.inner.in_flight.lead(&entry.key, subject.fingerprint) else {
@@ -154,6 +157,7 @@ impl Engine {
             State::Dispatched(sent) | State::Unknown { sent, .. } if self.inner.ownership.is_mine(sent.owner()) => {
                 entry.record.attempt_id().is_some_and(|of| self.inner.attempts.over(&entry.key, of).is_some())
             }
+            State::Unknown { .. } if self.inner.is_looked_after_elsewhere(entry).await => true,
             State::Dispatched(sent) | State::Unknown { sent, .. } => {
                 self.inner.liveness(sent.owner()).await == Liveness::Alive
             }

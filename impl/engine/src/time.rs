@@ -6,7 +6,8 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use settled_protocol::{Millis, Time};
 
-use crate::ledger::Ledger;
+use crate::keep::Tries;
+use crate::ledger::{Ledger, LedgerError};
 use crate::options::Clock;
 
 /// What the shared clocks of two processes may differ by, in milliseconds: added to every time that safety rests on.
@@ -51,18 +52,37 @@ impl SharedClock {
     }
 
     /// Reads the ledger's clock. Returns whether it has one.
-    pub(crate) async fn synchronise(&self, ledger: &dyn Ledger, own: &dyn Clock) -> bool {
+    ///
+    /// # Errors
+    /// If it can't be read, or only so slowly that the reading says too little.
+    pub(crate) async fn synchronise(&self, ledger: &dyn Ledger, own: &dyn Clock) -> Result<bool, LedgerError> {
         let before = since_boot();
-        let Ok(Some(time)) = ledger.time().await else {
-            return false;
+        let Some(time) = ledger.time().await? else {
+            return Ok(false);
         };
+        let now = own.now();
         let took = since_boot().saturating_sub(before);
-        if took.as_millis() > u128::from(TOO_SLOW) && self.offset.load(Ordering::Acquire) != 0 {
-            return true;
+        if took.as_millis() > u128::from(TOO_SLOW) {
+            return Err(LedgerError::Unavailable(format!("its clock took {} ms to be read", took.as_millis())));
         }
-        // The reading is as old as its way back at most: a clock that lags a little concludes later, never too early.
-        let offset = i64::try_from(i128::from(time.0) - i128::from(own.now().0)).unwrap_or(0);
+        let offset = i64::try_from(i128::from(time.0) - i128::from(now.0)).unwrap_or(0);
         self.offset.store(offset, Ordering::Release);
-        true
+        Ok(true)
+    }
+
+    /// As [`synchronise`](SharedClock::synchronise), with patience: nothing may be dated before.
+    pub(crate) async fn begin(
+        &self,
+        ledger: &dyn Ledger,
+        own: &dyn Clock,
+        patience: Duration,
+    ) -> Result<bool, LedgerError> {
+        let mut tries = Tries::new(patience);
+        loop {
+            match self.synchronise(ledger, own).await {
+                Ok(has_one) => return Ok(has_one),
+                Err(error) => tries.again_after(error).await?,
+            }
+        }
     }
 }

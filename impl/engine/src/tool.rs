@@ -1,11 +1,14 @@
 //! The tool as the engine sees it: something that may take effect when an attempt is sent.
 
+use std::sync::Weak;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
 use bytes::Bytes;
 use settled_protocol::{AttemptId, Epoch, ErrorClass, Key, SealScope};
+
+use crate::engine::Inner;
 
 /// One attempt to be sent. It exists only after the write that it rests on was proved durable.
 #[derive(Debug)]
@@ -19,9 +22,36 @@ pub struct Outgoing {
     /// The arguments to send.
     pub arguments: Bytes,
     pub(crate) on_the_wire: AtomicBool,
+    pub(crate) permit: Permit,
+}
+
+/// The right to send an attempt: it ends when the process that has it is fenced.
+#[derive(Clone)]
+pub struct Permit {
+    pub(crate) of: Weak<Inner>,
+    pub(crate) epoch: Epoch,
+}
+
+impl std::fmt::Debug for Permit {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Permit").field("epoch", &self.epoch).finish_non_exhaustive()
+    }
+}
+
+impl Permit {
+    /// Whether it may be sent now. A transport that has queued a request asks right before its first byte, and answers
+    /// [`ErrorClass::NotRun`] if not: its operation may have been taken over.
+    pub fn holds(&self) -> bool {
+        self.of.upgrade().is_some_and(|inner| inner.ownership.holds(self.epoch))
+    }
 }
 
 impl Outgoing {
+    /// The right to send it, for a transport that queues.
+    pub fn permit(&self) -> Permit {
+        self.permit.clone()
+    }
+
     /// To be called by the transport when the request has left this process entirely: nothing of it is queued here any
     /// more (rule 6).
     pub fn sent(&self) {

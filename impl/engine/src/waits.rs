@@ -105,9 +105,20 @@ impl Drive {
                 Ok(Found::Raise(What::Lost { of, how: Loss::TimedOut }))
             }
             Waiting::Until(time) => {
-                tokio::time::sleep(Duration::from_millis(time.since(self.inner.now()))).await;
-                let Some(entry) = self.inner.look(&self.subject.key).await? else {
-                    return Ok(Found::LookAgain);
+                let until = tokio::time::sleep(Duration::from_millis(time.since(self.inner.now())));
+                tokio::pin!(until);
+                let seen = self.entry().map(|entry| entry.record.version());
+                let entry = loop {
+                    let over = tokio::select! {
+                        () = &mut until => true,
+                        () = self.inner.changed(&self.subject.key, seen) => false,
+                    };
+                    match self.inner.look(&self.subject.key).await? {
+                        Some(entry) if over => break entry,
+                        Some(entry) if Some(entry.record.version()) == seen => {}
+                        // Another process has taken it further.
+                        _ => return Ok(Found::LookAgain),
+                    }
                 };
                 let what = resume(&entry, false, self.inner.sender_done(&entry).await);
                 Ok(Found::Take(Box::new(entry), what))
@@ -145,7 +156,8 @@ impl Drive {
             }
             (State::Dispatched(sent) | State::Unknown { sent, .. }, _) => {
                 let driven_here = inner.ownership.is_mine(sent.owner());
-                if driven_here || inner.liveness(sent.owner()).await != Liveness::Alive {
+                let left = driven_here || inner.liveness(sent.owner()).await != Liveness::Alive;
+                if left && !inner.is_looked_after_elsewhere(&entry).await {
                     self.take_further(&entry).await
                 } else if self.ask.is_some() {
                     let change = inner.changed(key, Some(record.version()));
@@ -220,7 +232,10 @@ impl Drive {
         };
         let pause = Duration::from_millis(policy.retry.backoff.cap.saturating_add(settling));
         let ledger = self.inner.options.ledger_patience.saturating_mul(2);
-        self.subject.limits.attempt.saturating_add(pause).saturating_add(ledger)
+        let limits = &self.subject.limits;
+        let copies = if policy.tool == ToolKind::Idempotent { limits.transit } else { Duration::ZERO };
+        let rest = self.subject.longest_rest().saturating_add(copies);
+        limits.attempt.saturating_add(rest).saturating_add(pause).saturating_add(ledger)
     }
 }
 

@@ -179,7 +179,7 @@ async fn a_driver_that_gave_up_keeps_no_later_caller_waiting_for_ever() {
     ledger.stores.store(5_000, Ordering::SeqCst);
     let other = Engine::start(memory.clone(), options().0).await.unwrap();
     for engine in [&other, &engine] {
-        let told = tokio::time::timeout(60 * SECOND, call(engine, opaque(), &tool)).await;
+        let told = tokio::time::timeout(180 * SECOND, call(engine, opaque(), &tool)).await;
         assert_eq!(told.expect("it hangs"), unknown(true));
     }
 
@@ -189,7 +189,7 @@ async fn a_driver_that_gave_up_keeps_no_later_caller_waiting_for_ever() {
     let tool = Script::new([Play::Hang]);
     assert_eq!(call(&engine, opaque(), &tool).await, unknown(false));
     ledger.stores.store(5_000, Ordering::SeqCst);
-    let told = tokio::time::timeout(60 * SECOND, call(&engine, opaque(), &tool)).await;
+    let told = tokio::time::timeout(180 * SECOND, call(&engine, opaque(), &tool)).await;
     assert_eq!(told.expect("it hangs"), unknown(true));
     assert_eq!(tool.sends(), 1);
 }

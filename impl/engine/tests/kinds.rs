@@ -79,10 +79,41 @@ async fn an_observable_tool_is_asked_when_nothing_can_be_on_its_way() {
     let world = World::new().await;
     let policy = Policy::new(ToolKind::Observable { settling: 60_000 });
     let start = tokio::time::Instant::now();
-    let tool = Script::seeing([Play::NoEffect(SECOND, error("500"))], [Seen::NotApplied]);
+    let tool = Script::seeing([Play::NoEffect(SECOND, error("500"))], vec![Seen::NotApplied; 100]);
     assert_eq!(call(&world.engine, policy, &tool).await, done("ok", false));
     assert!(start.elapsed() >= 60 * SECOND, "\"not applied\" was believed before the settling time");
-    assert_eq!((attempts(&tool), tool.looks()), (vec![1, 2], 1));
+    assert_eq!(attempts(&tool), [1, 2]);
+    assert!(tool.looks() > 2, "it is asked early, too");
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_an_early_look_shows_is_told_before_the_settling_time_is_over() {
+    let world = World::new().await;
+    let policy = Policy::new(ToolKind::Observable { settling: 600_000 });
+    let start = tokio::time::Instant::now();
+    let sights = [Seen::NotApplied, Seen::Unclear, Seen::Applied("charged".into())];
+    let tool = Script::seeing([Play::Effect(SECOND, settled::ToolReply::ConnectionLost)], sights);
+    assert_eq!(call(&world.engine, policy, &tool).await, done("charged", false));
+    assert!(start.elapsed() < 60 * SECOND, "{:?}", start.elapsed());
+    assert_eq!((tool.sends(), tool.looks()), (1, 3));
+}
+
+#[tokio::test(start_paused = true)]
+async fn early_looks_and_those_of_other_processes_do_not_use_up_the_questions() {
+    let world = World::new().await;
+    let mut policy = Policy::new(ToolKind::Observable { settling: 60_000 });
+    policy.retry.checks = 2;
+    let tool = Script::seeing([], vec![Seen::NotApplied; 1_000]);
+    left(&world, "dispatched", policy).await;
+    let mut callers = Vec::new();
+    for _ in 0..5 {
+        let engine = world.another().await;
+        callers.push(spawn_call(&engine, operation(policy), &tool));
+    }
+    for caller in callers {
+        assert!(matches!(caller.await.unwrap().unwrap().answer, Answer::Done { .. }));
+    }
+    assert_eq!((tool.sends(), world.alerts.count()), (1, 0));
 }
 
 #[tokio::test(start_paused = true)]

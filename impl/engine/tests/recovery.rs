@@ -102,7 +102,7 @@ async fn kinds_that_can_find_out_recover_by_themselves() {
         (ToolKind::Sealable, vec![Seen::Applied("charged".into())], 0, "charged"),
         (ToolKind::Sealable, vec![Seen::Sealed], 1, "ok"),
         (ToolKind::Observable { settling: 5_000 }, vec![Seen::Applied("charged".into())], 0, "charged"),
-        (ToolKind::Observable { settling: 5_000 }, vec![Seen::NotApplied], 1, "ok"),
+        (ToolKind::Observable { settling: 5_000 }, vec![Seen::NotApplied; 100], 1, "ok"),
     ] {
         let world = World::new().await;
         let policy = Policy::new(kind);

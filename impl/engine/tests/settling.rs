@@ -31,8 +31,7 @@ fn lost() -> Play {
 #[tokio::test(start_paused = true)]
 async fn the_caller_is_told_in_time_and_the_sweep_settles_it() {
     let world = World::new().await;
-    let sights = std::iter::repeat_n(Seen::Unclear, 9).chain([Seen::Applied(Bytes::from_static(b"seen"))]);
-    let tool = Script::seeing([lost()], sights);
+    let tool = Script::seeing([lost()], []);
     let begun = Instant::now();
     let told = world.engine.call(operation(observable(20)), tool.clone()).await.unwrap().answer;
     assert_eq!(told, unknown(false));
@@ -41,6 +40,7 @@ async fn the_caller_is_told_in_time_and_the_sweep_settles_it() {
     let begun = Instant::now();
     assert_eq!(world.engine.call(operation(observable(20)), tool.clone()).await.unwrap().answer, unknown(true));
     assert!(begun.elapsed() <= 11 * SECOND, "{:?}", begun.elapsed());
+    tool.sees([Seen::Applied(Bytes::from_static(b"seen"))]);
     world.until("settled").await;
     assert_eq!(call(&world.engine, observable(20), &tool).await, done("seen", true));
     assert_eq!((tool.sends(), world.alerts.count()), (1, 0));
@@ -49,16 +49,18 @@ async fn the_caller_is_told_in_time_and_the_sweep_settles_it() {
 #[tokio::test(start_paused = true)]
 async fn what_no_observer_can_settle_goes_to_a_person_and_is_still_looked_at() {
     let world = World::new().await;
-    let sights = std::iter::repeat_n(Seen::Unclear, 4).chain([Seen::NotApplied, Seen::Applied("late".into())]);
-    let tool = Script::seeing([lost()], sights);
+    let tool = Script::seeing([lost()], []);
     assert_eq!(world.engine.call(operation(observable(4)), tool.clone()).await.unwrap().answer, unknown(false));
     world.until("escalated").await;
-    assert_eq!((tool.looks(), world.alerts.count()), (4, 1));
+    let looks = tool.looks();
+    assert!(looks >= 4, "{looks}");
+    assert_eq!(world.alerts.count(), 1);
+    tool.sees([Seen::NotApplied, Seen::Applied("late".into())]);
     let resolve: Arc<settled::Resolve> = Arc::new(recoverable(observable(4), &tool));
     let engine = world.engine.clone();
     let keeper = tokio::spawn(async move { engine.maintain(resolve, 10 * SECOND).await });
     tokio::time::sleep(400 * SECOND).await;
-    assert_eq!((world.state().await, tool.looks()), ("escalated", 5), "not applied is not enough now");
+    assert_eq!((world.state().await, tool.looks()), ("escalated", looks + 1), "not applied is not enough now");
     world.until("settled").await;
     assert_eq!(call(&world.engine, observable(4), &tool).await, done("late", true));
     assert_eq!(tool.sends(), 1);

@@ -152,6 +152,8 @@ impl Drop for FileLedger {
 #[async_trait]
 impl Ledger for FileLedger {
     async fn register(&self, lease: Duration) -> Result<Epoch, LedgerError> {
+        // None at all would stand for one that isn't known.
+        let lease = lease.max(Duration::from_millis(1));
         let epoch = match self.seat.store()? {
             Some(store) => store.register(lease).await?,
             // An epoch whose answer was lost is nobody's: the next one is as good.

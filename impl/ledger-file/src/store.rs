@@ -265,12 +265,14 @@ impl Store {
 
     /// Up to `limit` settled entries that may be forgotten by `now`: by that time, then by their places in the log.
     pub fn due(&self, now: Time, after: Option<&Entry>, limit: usize) -> Result<Vec<Entry>, LedgerError> {
-        let mut from = after.map(|after| {
-            let slot = self.index.get(KeyHash::of(&after.key));
-            let same = slot.filter(|slot| slot.version() == after.record.version());
-            // Where one that is gone stood isn't known: its time is.
-            Point::new(after.keep_until.unwrap_or_default(), same.map_or(0, |slot| slot.position()))
-        });
+        let mut from = None;
+        if let Some(after) = after {
+            let slot = self.index.get(KeyHash::of(&after.key)).filter(|slot| slot.version() == after.record.version());
+            let stands = slot.map(|slot| self.due_at(slot.position())).transpose()?.flatten();
+            // Where one that is gone, or buried, stood isn't known: its time is.
+            let same = slot.filter(|_| stands.is_some_and(|stands| stands.keep_until == after.keep_until));
+            from = Some(Point::new(after.keep_until.unwrap_or_default(), same.map_or(0, |slot| slot.position())));
+        }
         let mut entries = Vec::new();
         while entries.len() < limit {
             let points = self.index.due(now, from, limit - entries.len());

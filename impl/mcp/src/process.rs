@@ -1,18 +1,20 @@
 //! One process of the MCP server.
 
 use std::ffi::OsString;
-use std::future::Future;
+use std::future::{Future, poll_fn};
 use std::io;
+use std::pin::Pin;
 use std::process::{ExitStatus, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::Poll;
 use std::time::Duration;
 
 use bytes::Bytes;
 use nix::sys::signal::{Signal, killpg};
 use nix::unistd::Pid;
-use settled::fault;
-use tokio::io::AsyncWriteExt;
+use settled::{Permit, fault};
+use tokio::io::{AsyncWrite, AsyncWriteExt};
 use tokio::process::{ChildStdin, Command};
 use tokio::sync::watch;
 use tokio::time::timeout;
@@ -38,6 +40,8 @@ pub(crate) enum Written {
     Perhaps,
     /// Certainly nothing.
     Nothing,
+    /// Certainly nothing, because the right to send it had ended.
+    NotPermitted,
 }
 
 /// Takes the server's lines.
@@ -119,7 +123,7 @@ impl Process {
     }
 
     /// Writes a line. If this is dropped, part of the line may have been written.
-    pub(crate) async fn write(&mut self, line: &[u8]) -> Written {
+    pub(crate) async fn write(&mut self, line: &[u8], permit: Option<&Permit>) -> Written {
         let Some(stdin) = self.stdin.as_mut() else {
             return Written::Nothing;
         };
@@ -128,9 +132,17 @@ impl Process {
         whole.push(b'\n');
         fault::point("before-write-to-server");
         // A pipe that refuses the first byte has taken none: this line can go to another process.
-        let first = match stdin.write(&whole).await {
-            Ok(0) | Err(_) => return Written::Nothing,
-            Ok(first) => first,
+        let first = poll_fn(|context| {
+            // It may have waited in a full pipe for longer than this process may send it.
+            if permit.is_some_and(|permit| !permit.holds()) {
+                return Poll::Ready(None);
+            }
+            Pin::new(&mut *stdin).poll_write(context, &whole).map(Some)
+        });
+        let first = match first.await {
+            None => return Written::NotPermitted,
+            Some(Ok(0) | Err(_)) => return Written::Nothing,
+            Some(Ok(first)) => first,
         };
         let rest = whole.get(first..).unwrap_or_default();
         let written = (stdin.write_all(rest).await, stdin.flush().await);

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
+use settled::Permit;
 use tokio::sync::{mpsc, oneshot, watch};
 
 use crate::book::{Book, OwnReply};
@@ -30,7 +31,14 @@ pub(crate) enum ToServer {
     /// One of the client's, as it came.
     Pass { line: Bytes, note: Note },
     /// A request of the proxy's own.
-    Own { line: Bytes, id: String, written: oneshot::Sender<()>, reply: oneshot::Sender<OwnReply> },
+    Own {
+        line: Bytes,
+        id: String,
+        /// Without it, it may not be sent any more.
+        permit: Option<Permit>,
+        written: oneshot::Sender<()>,
+        reply: oneshot::Sender<OwnReply>,
+    },
     /// There are no more.
     Close,
 }
@@ -57,12 +65,23 @@ impl ServerHandle {
     /// Sends a request of the proxy's own, once, and waits for its answer. `written` is called when all of it has left
     /// this process. If this is dropped before it was sent, it never is.
     pub(crate) async fn request(&self, method: &str, params: &str, written: impl FnOnce()) -> OwnReply {
+        self.permitted(method, params, None, written).await
+    }
+
+    /// As [`request`](Self::request); nothing is sent once the permit has ended.
+    pub(crate) async fn permitted(
+        &self,
+        method: &str,
+        params: &str,
+        permit: Option<Permit>,
+        written: impl FnOnce(),
+    ) -> OwnReply {
         let id = self.book.next_id();
         let line = request_line(&id, method, Some(params));
         let (reply, answer) = oneshot::channel();
         let (on_written, was_written) = oneshot::channel();
         let _forget = ForgetOnDrop(&self.book, id.clone());
-        let message = ToServer::Own { line, id, written: on_written, reply };
+        let message = ToServer::Own { line, id, permit, written: on_written, reply };
         if self.queue.send(message).await.is_err() {
             return OwnReply::NotSent("the server process has ended".to_owned());
         }

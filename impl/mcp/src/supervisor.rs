@@ -20,6 +20,10 @@ use crate::relay::FromServer;
 use crate::server::{Note, ServerHandle, TRANSPORT_ERROR, ToServer, raised, request_line};
 use crate::tools::Tools;
 
+/// What is said of a call that was still queued when this process had lost the right to send it.
+const FENCED: &str =
+    "this process was stopped, or cut off from the ledger, for longer than its lease, and has been fenced";
+
 /// At most this many restarts …
 const RESTARTS: usize = 5;
 /// … within this time.
@@ -170,10 +174,12 @@ impl Supervisor {
             ToServer::Close => return Some(End::Closed),
         };
         let mut own = None;
+        let mut permit = None;
         let message = match message {
-            ToServer::Own { line, id, written, reply } => {
+            ToServer::Own { line, id, permit: permitted, written, reply } => {
                 self.book.own_request(&id, reply);
-                own = Some((line, id, written));
+                permit.clone_from(&permitted);
+                own = Some((line, id, permitted, written));
                 None
             }
             other => Some(other),
@@ -181,18 +187,25 @@ impl Supervisor {
         let silence = process.silence();
         let written = tokio::select! {
             biased;
-            written = process.write(&line) => written,
+            written = process.write(&line, permit.as_ref()) => written,
             () = silence => Written::Perhaps,
             () = raised(&mut self.give_up) => return Some(End::Closed),
         };
         match written {
             Written::All => {
-                if let Some((_, _, written)) = own {
+                if let Some((.., written)) = own {
                     let _ = written.send(());
                 }
                 None
             }
             Written::Perhaps => Some(End::Died),
+            Written::NotPermitted => {
+                let reply = own.and_then(|(_, id, ..)| self.book.take_back(&id));
+                if let Some(reply) = reply {
+                    let _ = reply.send(OwnReply::NotSent(FENCED.to_owned()));
+                }
+                None
+            }
             Written::Nothing => {
                 *held = match (message, own) {
                     (Some(ToServer::Pass { line, note }), _) => {
@@ -201,9 +214,9 @@ impl Supervisor {
                         }
                         Some(ToServer::Pass { line, note })
                     }
-                    (_, Some((line, id, written))) => {
+                    (_, Some((line, id, permit, written))) => {
                         let reply = self.book.take_back(&id);
-                        reply.map(|reply| ToServer::Own { line, id, written, reply })
+                        reply.map(|reply| ToServer::Own { line, id, permit, written, reply })
                     }
                     _ => None,
                 };
@@ -239,7 +252,7 @@ impl Supervisor {
             self.book.own_request(&id, reply);
             let line = request_line(&id, "initialize", params.as_deref());
             let opening = async {
-                if process.write(&line).await != Written::All {
+                if process.write(&line, None).await != Written::All {
                     return None;
                 }
                 tokio::select! {
@@ -257,7 +270,7 @@ impl Supervisor {
                 return false;
             }
             if let Some(line) = session.initialized
-                && process.write(&line).await != Written::All
+                && process.write(&line, None).await != Written::All
             {
                 return false;
             }

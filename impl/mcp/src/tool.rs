@@ -51,7 +51,7 @@ impl Tool for McpTool {
         let Some(params) = self.params(outgoing) else {
             return not_sent("the recorded arguments of this call can't be read");
         };
-        let answer = self.server.request("tools/call", &params, || outgoing.sent()).await;
+        let answer = self.server.permitted("tools/call", &params, Some(outgoing.permit()), || outgoing.sent()).await;
         match &self.declared {
             Some(declared) => reply(answer, &declared.answers),
             None => reply(answer, &Answers::default()),
@@ -117,7 +117,9 @@ pub(crate) fn passed_key(key: &Key, of: AttemptId) -> String {
 fn reply(reply: OwnReply, declared: &Answers) -> ToolReply {
     let evidence = || evidence(&reply);
     let any = |conditions: &[settled_observers::Condition]| {
-        !conditions.is_empty() && conditions.iter().any(|condition| condition.holds(&evidence()))
+        // A result that is no error may well quote one.
+        let is_result = matches!(&reply, OwnReply::Result(result) if !is_error(result));
+        !is_result && conditions.iter().any(|condition| condition.holds(&evidence()))
     };
     if any(&declared.busy_errors)
         && let Some(body) = body(&reply)

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use settled::RetryBudget;
 use settled_mcp::Config;
-use settled_mcp::config::{Ask, Kind, Retention};
+use settled_mcp::config::{Ask, Kind, Repeats, Retention};
 use settled_observers::Way;
 
 fn parse(text: &str) -> Result<Config, String> {
@@ -83,8 +83,15 @@ fn every_way_to_ask() {
         Kind::Observable { observe, .. } => observe.ask.clone(),
         other => panic!("{other:?}"),
     };
-    let http = "http = 'https://bank/orders/{$key}'\nheaders = { Authorization = 'Bearer env:BANK_TOKEN' }";
+    let http = "http = 'https://bank/orders/{id}'\nheaders = { Authorization = 'Bearer env:BANK_TOKEN' }";
     assert!(matches!(way(http), Ask::Way(Way::Http(_))));
+    let by_key = observe("http = 'https://bank/orders/{$key}'");
+    refused(&by_key, 4, &["`tools.a.observe`", "pass_key_as"]);
+    assert!(parse(&by_key.replace("[tools.a.observe]", "pass_key_as = 'k'\n[tools.a.observe]")).is_ok());
+    // An equal wish would be seen as applied as soon as the first one is.
+    let new_wishes = |observe: String| observe.replace("settling", "repeat = 'new-after-delivery'\nsettling");
+    refused(&new_wishes(observe("http = 'https://bank/{id}'")), 3, &["`tools.a.repeat`", "{$key}"]);
+    assert_eq!(parse(&observe("http = 'https://bank/{id}'")).unwrap().tools["a"].repeat, Some(Repeats::Replay));
     let sql = "sql = 'select 1 from orders where id = $1'\ndatabase = 'env:BANK'\nparameters = ['{id}']";
     assert!(matches!(way(sql), Ask::Way(Way::Sql(_))));
     assert!(matches!(way("command = ['ask', '--', '{id}']"), Ask::Way(Way::Command(_))));

@@ -76,7 +76,9 @@ async fn an_observer_that_fails_proves_nothing() {
         assert_eq!(mark(&answer)["status"], "unknown", "{instead}: {answer}");
         assert!(text(&answer).contains("settled log show") && text(&answer).contains("Do not repeat it:"), "{answer}");
         world.becomes("escalated").await;
-        assert_eq!((world.calls("charge"), world.calls("get_charge")), (1, 3), "{instead}");
+        // As often as declared, and while the settling time runs, which doesn't count.
+        assert_eq!(world.calls("charge"), 1, "{instead}");
+        assert!(world.calls("get_charge") >= 3, "{instead}");
         client.end().await.1.unwrap();
     }
 }
@@ -156,7 +158,7 @@ async fn a_command_is_asked_with_the_key_that_the_tool_got() {
 #[tokio::test]
 async fn a_secret_that_is_not_there_is_named_at_the_start() {
     let world = World::new();
-    let observe = "[tools.charge]\nkind = 'observable'\nsettling = '1s'\n[tools.charge.observe]\nhttp = 'https://bank/{$key}'\n\
+    let observe = "[tools.charge]\nkind = 'observable'\nsettling = '1s'\npass_key_as = 'key'\n[tools.charge.observe]\nhttp = 'https://bank/{$key}'\n\
                    headers = { Authorization = 'Bearer env:SETTLED_NOT_SET' }";
     let (_, ended) = world.connect(observe, "").await.end().await;
     let error = ended.unwrap_err().to_string();

@@ -87,12 +87,12 @@ impl Command {
             return Err(AskError::Failed(format!("the command `{}` was ended by a signal ({status})", self.program)));
         };
         let stdout = stdout.ok_or(AskError::TooLong("1 MiB"))?;
-        let silent = stderr.as_ref().is_some_and(|words| words.iter().all(u8::is_ascii_whitespace));
-        if !silent {
+        let clean = stderr.as_ref().is_some_and(|words| words.iter().all(u8::is_ascii_whitespace));
+        if !clean {
             let words = String::from_utf8_lossy(stderr.as_deref().unwrap_or_default()).into_owned();
             tracing::debug!(program = self.program, words, "an observer's command wrote to its standard error stream");
         }
-        Ok(Evidence { exit: Some(exit), silent, body: Some(json_or_text(&stdout)), ..Evidence::default() })
+        Ok(Evidence { exit: Some(exit), clean, body: Some(json_or_text(&stdout)), ..Evidence::default() })
     }
 
     fn filled(&self, given: &Given<'_>) -> Result<Vec<String>, AskError> {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use reqwest::header::{ACCEPT, CACHE_CONTROL, HeaderMap, HeaderName, HeaderValue};
-use reqwest::redirect::{Attempt, Policy};
+use reqwest::redirect::Policy;
 use serde_json::Value;
 use url::Url;
 
@@ -16,9 +16,6 @@ use crate::verdict::{Condition, Evidence};
 
 /// How much of a body is read.
 const BODY: usize = 1 << 20;
-
-/// How many redirects are followed.
-const REDIRECTS: usize = 5;
 
 /// An HTTP GET, as declared.
 #[derive(Clone, Debug, PartialEq)]
@@ -78,7 +75,7 @@ impl Http {
         let client = reqwest::Client::builder()
             .tls_backend_preconfigured(tls::client()?)
             .default_headers(headers)
-            .redirect(Policy::custom(same_place))
+            .redirect(Policy::none())
             .retry(reqwest::retry::never())
             .build()
             .map_err(|error| Unusable(format!("HTTP can't be used: {}", chain(&error.without_url()))))?;
@@ -94,9 +91,10 @@ impl Http {
         vec![Condition::status(200..300)]
     }
 
-    /// What holds if nothing is declared: 404 alone is "not applied".
+    /// What holds if nothing is declared: 404 alone is "not applied", unless it is a web page: those say of a whole address that it
+    /// is wrong.
     pub fn not_applied() -> Vec<Condition> {
-        vec![Condition::status([404])]
+        vec![Condition::status([404]).if_clean()]
     }
 }
 
@@ -122,6 +120,10 @@ impl OpenHttp {
         let failed = |error: reqwest::Error| AskError::Failed(chain(&error.without_url()));
         let mut response = self.client.get(url).send().await.map_err(failed)?;
         let status = response.status().as_u16();
+        if response.status().is_redirection() {
+            // A session that is over, an address that has moved: where that leads to says nothing of the call.
+            return Err(AskError::Failed(format!("it redirects (HTTP status {status}) instead of answering")));
+        }
         let mut body = Vec::new();
         while let Some(chunk) = response.chunk().await.map_err(failed)? {
             if body.len() + chunk.len() > BODY {
@@ -129,20 +131,15 @@ impl OpenHttp {
             }
             body.extend_from_slice(&chunk);
         }
-        Ok(Evidence { status: Some(status), body: Some(json_or_text(&body)), ..Evidence::default() })
+        let clean = !is_web_page(&body);
+        Ok(Evidence { status: Some(status), clean, body: Some(json_or_text(&body)), ..Evidence::default() })
     }
 }
 
-/// Redirects stay with the host that was meant to be asked: secrets go nowhere else.
-fn same_place(attempt: Attempt<'_>) -> reqwest::redirect::Action {
-    let origin = attempt.previous().first().map(Url::origin);
-    if attempt.previous().len() > REDIRECTS {
-        attempt.error("it redirects too often")
-    } else if origin != Some(attempt.url().origin()) {
-        attempt.error("it redirects to another host")
-    } else {
-        attempt.follow()
-    }
+/// Whether it is HTML.
+fn is_web_page(body: &[u8]) -> bool {
+    let start = String::from_utf8_lossy(body.get(..512).unwrap_or(body)).trim_start().to_ascii_lowercase();
+    ["<!doctype", "<html", "<head", "<body"].iter().any(|tag| start.starts_with(tag))
 }
 
 /// The URL, if parsing it does not turn it into another one (`/orders/..` into `/`).

@@ -13,8 +13,8 @@ pub struct Evidence {
     pub status: Option<u16>,
     /// A command's exit status.
     pub exit: Option<i32>,
-    /// It ended without a word of complaint on its standard error stream.
-    pub silent: bool,
+    /// A command ended without a word of complaint on its standard error stream; an HTTP answer is no web page for people.
+    pub clean: bool,
     /// The number of rows.
     pub rows: Option<u64>,
     /// The code of a JSON-RPC error.
@@ -75,8 +75,8 @@ pub struct Condition {
     rows: Option<Rows>,
     code: Option<Vec<i64>>,
     body: Option<(Pointer, Body)>,
-    /// Only if the command said nothing on its standard error stream.
-    silent: bool,
+    /// Only if the answer is clean (see [`Evidence::clean`]).
+    clean: bool,
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -171,7 +171,7 @@ impl Table {
         if status.is_none() && exit.is_none() && rows.is_none() && code.is_none() && body.is_none() {
             return wrong("says nothing: write what must hold, such as `{ at = \"/status\", is = \"done\" }`");
         }
-        Ok(Condition { source, status, exit, rows, code, body, silent: false })
+        Ok(Condition { source, status, exit, rows, code, body, clean: false })
     }
 }
 
@@ -196,9 +196,14 @@ impl Condition {
         Condition { status: Some(any.into_iter().collect()), ..Condition::of(Source::Http) }
     }
 
-    /// Of an exit status; `silent`: only if nothing was said on the standard error stream.
-    pub(crate) fn exit(status: i32, silent: bool) -> Condition {
-        Condition { exit: Some(vec![status]), silent, ..Condition::of(Source::Command) }
+    /// Only if the answer is [clean](Evidence::clean).
+    pub(crate) fn if_clean(self) -> Condition {
+        Condition { clean: true, ..self }
+    }
+
+    /// Of an exit status; `clean`: only if nothing was said on the standard error stream.
+    pub(crate) fn exit(status: i32, clean: bool) -> Condition {
+        Condition { exit: Some(vec![status]), clean, ..Condition::of(Source::Command) }
     }
 
     /// Of at least one row, or none.
@@ -208,7 +213,7 @@ impl Condition {
     }
 
     fn of(source: Source) -> Condition {
-        Condition { source, status: None, exit: None, rows: None, code: None, body: None, silent: false }
+        Condition { source, status: None, exit: None, rows: None, code: None, body: None, clean: false }
     }
 
     /// Whether it holds of an answer. What it can't tell does not hold.
@@ -236,7 +241,7 @@ impl Condition {
             .body
             .as_ref()
             .is_none_or(|(at, body)| evidence.body.as_ref().is_some_and(|value| body.holds(at, value)));
-        status && exit && rows && code && body && (evidence.silent || !self.silent)
+        status && exit && rows && code && body && (evidence.clean || !self.clean)
     }
 }
 
@@ -326,7 +331,7 @@ impl std::fmt::Display for Evidence {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match (self.status, self.exit, self.rows) {
             (Some(status), ..) => write!(f, "HTTP status {status}"),
-            (_, Some(exit), _) if self.silent => write!(f, "exit status {exit}"),
+            (_, Some(exit), _) if self.clean => write!(f, "exit status {exit}"),
             (_, Some(exit), _) => write!(f, "exit status {exit}, with words on its standard error stream"),
             (_, _, Some(rows)) => write!(f, "rows: {rows}"),
             _ => write!(f, "a result"),

@@ -80,24 +80,35 @@ async fn failures_on_the_way_say_nothing() {
 }
 
 #[tokio::test]
-async fn redirects_do_not_lead_to_another_host() {
-    let other = Server::answering("404 Not Found", "").await;
-    let answer = format!(
-        "HTTP/1.1 302 Found\r\nLocation: http://{}/\r\nContent-Length: 0\r\nConnection: close\r\n\r\n",
-        other.address
-    );
-    let server = Server::saying(answer, Duration::ZERO).await;
-    let observer = http(&format!("http://{}/{{id}}", server.address), &[("Authorization", "secret")]);
-    let seen = observer.ask(&given(r#"{"id":1}"#)).await;
-    assert!(unclear(&seen).contains("another host"), "{seen:?}");
-    assert_eq!(other.requests(), [""; 0]);
-    let around = Server::saying(
-        "HTTP/1.1 302 Found\r\nLocation: /again\r\nContent-Length: 0\r\nConnection: close\r\n\r\n",
-        Duration::ZERO,
-    )
-    .await;
-    let seen = http(&format!("http://{}/{{id}}", around.address), &[]).ask(&given(r#"{"id":1}"#)).await;
-    assert!(unclear(&seen).contains("too often"), "{seen:?}");
+async fn redirects_say_nothing() {
+    for end in ["404 Not Found", "200 OK"] {
+        let other = Server::answering(end, "").await;
+        for status in
+            ["301 Moved Permanently", "302 Found", "303 See Other", "307 Temporary Redirect", "304 Not Modified"]
+        {
+            let answer = format!(
+                "HTTP/1.1 {status}\r\nLocation: http://{}/\r\nContent-Length: 0\r\nConnection: close\r\n\r\n",
+                other.address
+            );
+            let server = Server::saying(answer, Duration::ZERO).await;
+            let observer = http(&format!("http://{}/{{id}}", server.address), &[("Authorization", "secret")]);
+            let seen = observer.ask(&given(r#"{"id":1}"#)).await;
+            assert!(unclear(&seen).contains("redirects"), "{seen:?}");
+        }
+        assert_eq!(other.requests(), [""; 0]);
+    }
+}
+
+#[tokio::test]
+async fn a_web_page_is_no_answer_to_a_question_unless_declared() {
+    for (page, clean) in
+        [("<!DOCTYPE html><title>no such page</title>", false), (" <html>", false), ("", true), ("{}", true)]
+    {
+        let server = Server::answering("404 Not Found", page).await;
+        let seen = http(&format!("http://{}/{{id}}", server.address), &[]).ask(&given(r#"{"id":1}"#)).await;
+        assert_eq!(seen == Verdict::NotApplied, clean, "{page}: {seen:?}");
+        assert!(clean || unclear(&seen).contains("404"), "{seen:?}");
+    }
 }
 
 #[test]

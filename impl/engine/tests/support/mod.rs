@@ -112,6 +112,11 @@ impl Script {
         })
     }
 
+    /// What is seen next.
+    pub fn sees(&self, sights: impl IntoIterator<Item = Seen>) {
+        self.sights.lock().unwrap().extend(sights);
+    }
+
     pub fn sends(&self) -> usize {
         self.sends.lock().unwrap().len()
     }

@@ -46,9 +46,10 @@ impl GuardedRequest {
 
     /// The key for the server: a digest, which tells it nothing. A later operation under a key that is free again is another
     /// one for the server as well.
-    pub(super) fn key_for_server(&self, attempt: AttemptId) -> Option<(HeaderName, HeaderValue)> {
+    pub(super) fn key_for_server(&self, key: &Key, attempt: AttemptId) -> Option<(HeaderName, HeaderValue)> {
         let name = self.key_header.clone()?;
-        let digest = self.key.digest();
+        // Not the key of these terms: they may have been given for a whole class of recovered requests.
+        let digest = key.digest();
         let key = match self.policy.repeat.ends {
             Ends::WithWindow => digest.to_string(),
             Ends::OnFailure | Ends::OnDelivery => format!("{digest}-{}", attempt.generation),

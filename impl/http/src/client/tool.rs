@@ -50,7 +50,7 @@ impl HttpTool {
                 None => return Err("no request is recorded"),
             },
         };
-        if let Some((name, key)) = self.terms.key_for_server(outgoing.attempt) {
+        if let Some((name, key)) = self.terms.key_for_server(&outgoing.key, outgoing.attempt) {
             request.headers_mut().entry(name).or_insert(key);
         }
         Ok(request)

@@ -143,7 +143,13 @@ fn observable(table: &Table, name: &str, tool: &mut ToolTable) -> Result<Kind, W
     let pass_key_as = pass_key_as(table, tool)?;
     let what = "a table that says how to find out whether a call took effect";
     let observe = required(table, WHO, "observe", tool.observe.take(), what)?;
+    let at = observe.span();
     let observe = Box::new(observe::check(name, Role::Observe, observe)?);
+    if pass_key_as.is_none() && observe.ask.uses("$key") {
+        let problem = "asks by the key, which the tool is never given, so that nothing would ever be found: add `pass_key_as`, the \
+                       argument of the tool that takes the key, or ask by arguments of the call";
+        return Err(table.wrong(at, "observe", problem));
+    }
     Ok(Kind::Observable { settling, observe, pass_key_as })
 }
 

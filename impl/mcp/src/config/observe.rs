@@ -122,10 +122,7 @@ pub(super) fn check(tool: &str, role: Role, spanned: Spanned<ObserveTable>) -> R
         table.refuse([member("sealed", &own.sealed)], problem)?;
     }
     let ask = ask(&table, tool, role, &mut own)?;
-    let about = |name: &str| match &ask {
-        Ask::Tool { arguments, .. } => arguments.uses(name),
-        Ask::Way(way) => way.uses(name),
-    };
+    let about = |name: &str| ask.uses(name);
     match role {
         Role::Observe if !about("") => {
             let problem = "asks the same about every call: name what is asked about by a placeholder, such as \
@@ -156,6 +153,14 @@ pub(super) fn check(tool: &str, role: Role, spanned: Spanned<ObserveTable>) -> R
 }
 
 impl Ask {
+    /// Whether it names this placeholder; of an empty name: any.
+    pub(super) fn uses(&self, name: &str) -> bool {
+        match self {
+            Ask::Tool { arguments, .. } => arguments.uses(name),
+            Ask::Way(way) => way.uses(name),
+        }
+    }
+
     fn member(&self) -> &'static str {
         match self {
             Ask::Tool { .. } => "tool",

@@ -105,6 +105,20 @@ pub(super) fn check(name: &str, spanned: Spanned<ToolTable>, defaults: &Defaults
     // Arguments that are named as a key say what a repeat is: the same operation.
     let by_key = key.as_ref().map(|_| Repeats::Replay);
     let repeat = repeat.or(defaults.repeat).or(by_key);
+    let repeat = match &kind {
+        Kind::Observable { observe, .. } if !observe.ask.uses("$key") => {
+            if repeat == Some(Repeats::NewAfterDelivery) {
+                let problem = "can't be `new-after-delivery` for a tool that is observed by arguments: a second, equal call would be \
+                               seen as applied as soon as the first one is; ask by `{$key}`, or write `replay`";
+                return Err(match &tool.repeat {
+                    Some(repeat) => table.wrong(repeat.span(), "repeat", problem),
+                    None => table.lacks("repeat", problem),
+                });
+            }
+            Some(Repeats::Replay)
+        }
+        _ => repeat,
+    };
     let timeout = table.span("timeout", &tool.timeout)?.unwrap_or(defaults.timeout);
     let remembers = match &kind {
         Kind::Deduplicates { limit, .. } => Some(*limit),

@@ -9,6 +9,7 @@ use settled_bench::many::{self, Job};
 use settled_bench::{BenchError, Settings, show, suite};
 
 use crate::failure::{Exit, Failure};
+use crate::ledger;
 use crate::output::line;
 use crate::runtime::block_on;
 
@@ -79,5 +80,8 @@ pub fn run(args: EngineArgs) -> Result<Exit, Failure> {
 }
 
 fn failure(error: BenchError) -> Failure {
-    Failure::nothing(error.to_string())
+    match error {
+        BenchError::Open(error) => ledger::failure(error),
+        other => Failure::nothing(other.to_string()),
+    }
 }

@@ -171,6 +171,7 @@ fn quantile(buckets: &[(f64, f64)], share: f64) -> Option<f64> {
 }
 
 #[cfg(test)]
+#[allow(clippy::unwrap_used, clippy::expect_used)]
 mod tests {
     use super::*;
 
