@@ -54,7 +54,7 @@ impl Alerts for LogAlerts {
             Cause::ConnectionLost => "the connection was lost before an answer came",
             Cause::Error(_) => "the tool answered with an error that can follow an effect",
             Cause::Refused(_) => "the last attempt did not run, but an earlier one may have taken effect",
-            Cause::OwnerLost => "the process that had sent it is gone",
+            Cause::OwnerLost => "the process that had sent it is gone, or its lease has run out",
         };
         tracing::error!(
             key = %entry.key,

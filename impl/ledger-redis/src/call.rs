@@ -1,5 +1,7 @@
 //! Calls to the server: bounded in time, repeated where that can do no harm, and with an answer that says what is known.
 
+use std::sync::atomic::Ordering;
+
 use redis::aio::MultiplexedConnection;
 use redis::{FromRedisValue, RedisError, RedisResult, Script, ScriptInvocation, Value};
 use settled::LedgerError;
@@ -114,6 +116,7 @@ impl Link {
             Ok(Ok((answer, acknowledged))) => {
                 let answer = self.understood(answer)?;
                 if acknowledged < wait.replicas && answer.says != "refused" {
+                    self.doubts.fetch_add(1, Ordering::AcqRel);
                     return Err(self.unavailable(&format!(
                         "it is stored, but only {acknowledged} of {} replicas have acknowledged it within {:?}: a failover may \
                          lose it",
@@ -125,8 +128,37 @@ impl Link {
             Ok(Err(error)) => self.failed(&error),
             Err(_) => self.unavailable(&format!("no answer within {:?}", self.options.patience + wait.timeout)),
         };
+        self.doubts.fetch_add(1, Ordering::AcqRel);
         self.drop_connection(&connected);
         Err(error)
+    }
+
+    /// Reads return only what is durable: after a store that too few replicas have acknowledged they wait until a later write is
+    /// acknowledged, and so everything before it.
+    pub(crate) async fn without_doubt(&self) -> Result<(), LedgerError> {
+        let doubts = self.doubts.load(Ordering::Acquire);
+        let Some(wait) = self.options.wait.filter(|_| doubts > self.cleared.load(Ordering::Acquire)) else {
+            return Ok(());
+        };
+        let deadline = Instant::now() + self.options.patience + wait.timeout;
+        let connected = self.connected(deadline).await?;
+        let mut connection = connected.connection.clone();
+        let probe = async {
+            let () = redis::cmd("SET").arg(self.names.probe()).arg(1).query_async(&mut connection).await?;
+            connected.replicas.acknowledged(&connected.connection, wait).await
+        };
+        match timeout_at(deadline, probe).await {
+            Ok(Ok(acknowledged)) if acknowledged >= wait.replicas => {
+                self.cleared.fetch_max(doubts, Ordering::AcqRel);
+                Ok(())
+            }
+            Ok(Ok(acknowledged)) => Err(self.unavailable(&format!(
+                "only {acknowledged} of {} replicas follow: what is stored may be lost by a failover",
+                wait.replicas
+            ))),
+            Ok(Err(error)) => Err(self.failed(&error)),
+            Err(_) => Err(self.unavailable(&format!("no answer within {:?}", self.options.patience + wait.timeout))),
+        }
     }
 
     /// Takes from a script's answer what it says of the ledger's data.

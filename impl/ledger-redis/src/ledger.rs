@@ -65,6 +65,7 @@ impl RedisLedger {
 
     /// What is stored of these keys, in their order.
     async fn read(&self, keys: &[&str], all: bool) -> Result<Vec<Option<Kept>>, LedgerError> {
+        self.link.without_doubt().await?;
         let mut call = self.link.script(&self.link.scripts.read);
         call.arg(self.link.names.base()).arg(if all { "all" } else { "" }).arg(keys);
         let answer = self.link.run(call, Repeat::Safe).await?;

@@ -51,6 +51,10 @@ pub(crate) struct Link {
     /// How many changes the data is known to have: it never has fewer, unless some were lost.
     changes: AtomicU64,
     poisoned: OnceLock<String>,
+    /// How many stores too few replicas have acknowledged: what is read after them may be lost by a failover.
+    pub(crate) doubts: AtomicU64,
+    /// How many of those are followed by a write that enough replicas have acknowledged.
+    pub(crate) cleared: AtomicU64,
 }
 
 #[derive(Debug, Default)]
@@ -82,6 +86,8 @@ impl Link {
             promise: Mutex::default(),
             incarnation: OnceLock::new(),
             changes: AtomicU64::new(0),
+            doubts: AtomicU64::new(0),
+            cleared: AtomicU64::new(0),
             poisoned: OnceLock::new(),
         })
     }

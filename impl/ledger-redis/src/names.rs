@@ -50,6 +50,11 @@ impl Names {
         self.of("gone")
     }
 
+    /// What is written to find out whether the replicas follow.
+    pub(crate) fn probe(&self) -> String {
+        self.of("probe")
+    }
+
     /// The retry budget.
     pub(crate) fn budget(&self) -> String {
         self.of("budget")

@@ -144,6 +144,9 @@ async fn with_wait_a_store_needs_its_replicas() {
     let failed = ledger.compare_and_set(claim(&key("frozen"))).await.unwrap_err();
     assert!(matches!(&failed, LedgerError::Unavailable(why) if why.contains("0 of 1 replicas")), "{failed}");
     assert!(started.elapsed() < Duration::from_secs(1), "{:?}", started.elapsed());
+    // It is there, but is not to be taken for durable.
+    let read = ledger.get(&key("frozen")).await.unwrap_err();
+    assert!(matches!(&read, LedgerError::Unavailable(why) if why.contains("0 of 1 replicas")), "{read}");
     // What changes nothing needs nobody.
     assert_eq!(ledger.compare_and_set(claim(&key("frozen"))).await.unwrap(), Stored::Refused);
     replica.thaw();
@@ -151,6 +154,7 @@ async fn with_wait_a_store_needs_its_replicas() {
     while ledger.compare_and_set(claim(&key(Instant::now().elapsed().as_nanos()))).await.is_err() {
         assert!(Instant::now() < give_up);
     }
+    assert!(ledger.get(&key("frozen")).await.unwrap().is_some(), "a later write was acknowledged");
     assert!(ledger.forget(&key(1), Version(1), Remains::Nothing).await.unwrap());
 }
 

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
-use settled::protocol::{Ends, Key, Policy, State};
+use settled::protocol::{Ends, Key, Policy, State, ToolKind};
 use settled::{Answer, Answered, EngineError, Operation};
 use tokio::sync::{OwnedSemaphorePermit, watch};
 use tokio::time::{Instant, sleep, timeout};
@@ -150,7 +150,9 @@ impl Proxy {
             typed_results: typed_results(&call.params),
             task: splice::get(&call.params, "task").is_some(),
             ledger: self.config.ledger.clone(),
-            being_established: matches!(answered.answer, Answer::Unknown { .. })
+            // Of an opaque tool nothing is being found out, also before a person has been asked.
+            being_established: policy.tool != ToolKind::Opaque
+                && matches!(answered.answer, Answer::Unknown { .. })
                 && self.stands(&answered.key).await == Stands::Unknown,
         };
         self.tell(call, &asker, &answered, policy, opened).await;

@@ -66,8 +66,13 @@ pub fn run(args: McpArgs) -> Result<Exit, Failure> {
         config.scope = Some(scope.clone());
     }
     block_on(async move {
-        if let Some(address) = args.metrics.or(config.metrics) {
+        if let Some(address) = args.metrics {
             metrics::serve(address)?;
+        } else if let Some(address) = config.metrics
+            && let Err(failure) = metrics::serve(address)
+        {
+            // One file can be that of many processes, and only one of them gets the port.
+            tracing::warn!("goes on without /metrics: {failure}");
         }
         let named = args.ledger.clone().or(config.ledger.take());
         let url = named.clone().map_or_else(ledger::default_url, Ok)?;
