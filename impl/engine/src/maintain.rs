@@ -1,6 +1,6 @@
 //! What has to be done again and again: to take further what was left, to look after unknowns, to forget what is over.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -40,7 +40,8 @@ impl Engine {
             match self.inner.ledger.scan(Filter::Unsettled).await {
                 Ok(entries) => {
                     figures::records(entries.iter().map(|entry| entry.record.state().name()));
-                    looked_at.retain(|key, _| entries.iter().any(|entry| entry.key == *key));
+                    let open: HashSet<&Key> = entries.iter().map(|entry| &entry.key).collect();
+                    looked_at.retain(|key, _| open.contains(key));
                     for entry in entries {
                         if at_work.len() >= AT_WORK {
                             // The rest is left to the next round.

@@ -160,3 +160,62 @@ async fn who_has_retired_is_not_waited_for() {
     assert_eq!((recovered.found, recovered.escalated), (1, 1));
     let _ = limits();
 }
+
+/// A transport that queues what it is to send, and asks right before the first byte.
+struct Queues {
+    sent: std::sync::atomic::AtomicUsize,
+}
+
+#[async_trait::async_trait]
+impl settled::Tool for Queues {
+    async fn dispatch(&self, outgoing: &settled::Outgoing) -> settled::ToolReply {
+        tokio::time::sleep(3 * LEASE).await;
+        if !outgoing.permit().holds() {
+            return settled::ToolReply::Error(settled::protocol::ErrorClass::NotRun, "not sent".into());
+        }
+        self.sent.fetch_add(1, Ordering::SeqCst);
+        settled::ToolReply::Result("sent".into())
+    }
+}
+
+#[tokio::test]
+async fn what_a_transport_has_queued_is_not_sent_once_its_process_is_fenced() {
+    for fenced in [false, true] {
+        let memory = Arc::new(MemoryLedger::new());
+        let ledger = Arc::new(Faulty::new(memory.clone(), Fault::Before, usize::MAX, 0));
+        let engine_options = EngineOptions { lease: LEASE, ..EngineOptions::default() };
+        let engine = Engine::start(ledger.clone(), engine_options).await.unwrap();
+        let tool = Arc::new(Queues { sent: Default::default() });
+        let calling = {
+            let (engine, tool) = (engine.clone(), tool.clone());
+            tokio::spawn(async move { engine.call(operation(opaque()), tool).await.unwrap().answer })
+        };
+        until("the record", async || memory.get(&key()).await.unwrap().is_some()).await;
+        ledger.cut_off.store(fenced, Ordering::SeqCst);
+        let answer = calling.await.unwrap();
+        assert_eq!(matches!(answer, Answer::Failed { .. }), fenced, "{answer:?}");
+        assert_eq!(tool.sent.load(Ordering::SeqCst), usize::from(!fenced));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_step_of_the_shared_clock_concludes_nothing() {
+    // By the record's times the settling time is over at once; by this process's own clock it is not.
+    struct Steps(tokio::time::Instant);
+    impl settled::Clock for Steps {
+        fn now(&self) -> settled::protocol::Time {
+            let passed = self.0.elapsed();
+            let step = if passed > 10 * SECOND { 3_600 * SECOND } else { Duration::ZERO };
+            settled::protocol::Time(1_000_000 + (passed + step).as_millis() as u64)
+        }
+    }
+    let (options, alerts) = options();
+    let begun = tokio::time::Instant::now();
+    let world = World::with(EngineOptions { clock: Arc::new(Steps(begun)), ..options }, alerts).await;
+    let mut policy = Policy::new(ToolKind::Observable { settling: 60_000 });
+    policy.retry.total = 86_400_000;
+    let tool = Script::seeing([Play::NoEffect(SECOND, error("500"))], vec![Seen::NotApplied; 1_000]);
+    assert_eq!(call(&world.engine, policy, &tool).await, done("ok", false));
+    assert!(begun.elapsed() >= 60 * SECOND, "{:?}", begun.elapsed());
+    assert_eq!(tool.sends(), 2);
+}

@@ -52,7 +52,8 @@ async fn a_service_and_a_client_charge_once_across_restarts_of_the_client() {
         assert_eq!((&*answer, told_again), ("4200 cents in all\n", replayed));
     }
     // A client that has lost its records sends again, with the same key: the service replays.
-    let forgetful = reqwest_client::client(tempfile::tempdir().unwrap().path()).await.unwrap();
+    let empty = tempfile::tempdir().unwrap();
+    let forgetful = reqwest_client::client(empty.path()).await.unwrap();
     let (answer, _) = reqwest_client::pay(&forgetful, &charges, "order 7").await.unwrap();
     assert_eq!(answer, "4200 cents in all\n");
     let charged = reqwest::get(format!("{url}/charged")).await.unwrap().text().await.unwrap();

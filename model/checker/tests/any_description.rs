@@ -227,7 +227,10 @@ fn sound(mut description: Description) -> Description {
     // Rule 9: only a tool that deduplicates may forget in time, and only what is never sent again after that.
     tool.remembers *= u8::from(tool.kind == Kind::Deduplicates);
     guard.margin = guard.margin.max(late);
-    // Rule 12: records are kept until no call can arrive any more.
+    // Rule 12: records are kept until no call can arrive any more. One who uses another's key may do so at any time.
+    if faults.key_reuses > 0 {
+        guard.window = 0;
+    }
     if guard.window > 0 {
         caller.horizon = caller.horizon.clamp(1, 2);
         guard.window = guard.window.max(caller.horizon + late);
