@@ -22,7 +22,7 @@ fn request(resource: usize, call: usize) -> Request {
 
 fn one_at_a_time_in_order(backend: &Backend) {
     let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
-    let tool = ToolServer::start(Behaviour { takes: 5..60, lost_before: 3, lost_after: 4, ..Behaviour::reliable() });
+    let tool = ToolServer::start(Behaviour { takes: 40..120, lost_before: 3, lost_after: 4, ..Behaviour::reliable() });
     let mut settings = Settings::new(backend.url(), tool.socket());
     settings.queue = 80_000;
     let pool = Pool::start(env!("CARGO_BIN_EXE_ledger_worker"), settings, PathBuf::from(tool.directory()), 3);
@@ -32,7 +32,8 @@ fn one_at_a_time_in_order(backend: &Backend) {
             for call in 0..CALLS {
                 let (pool, cancelled) = (&pool, &cancelled);
                 scope.spawn(move || {
-                    thread::sleep(Duration::from_millis(fastrand::u64(..1_500)));
+                    // Much faster than they can be carried out: the lines are long, and who cancels is still waiting.
+                    thread::sleep(Duration::from_millis(fastrand::u64(..300)));
                     let request = request(resource, call);
                     thread::scope(|both| {
                         both.spawn(|| pool.call(&request));
@@ -49,7 +50,7 @@ fn one_at_a_time_in_order(backend: &Backend) {
         }
         scope.spawn(|| {
             for _ in 0..kills {
-                thread::sleep(Duration::from_millis(300));
+                thread::sleep(Duration::from_millis(200));
                 pool.replace_one();
             }
         });

@@ -1,0 +1,1 @@
+//! Carries out a model's counterexample with real processes.

@@ -1,0 +1,1 @@
+//! The whole implementation on a simulated clock, network and disk.

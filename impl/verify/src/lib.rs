@@ -1,0 +1,1 @@
+//! Checks what really happened against the protocol core and its properties.
