@@ -131,7 +131,7 @@ pub(crate) fn told_again(mut answered: Answered) -> Answered {
 }
 
 /// An answer's line in the history.
-pub(crate) fn line(answered: &Answered) -> Happened {
+pub(crate) fn line(call: u64, answered: &Answered) -> Happened {
     let (answer, body, replayed) = match &answered.answer {
         Answer::Done { result, replayed } => ("done", Some(result), *replayed),
         Answer::Failed { error, replayed } => ("failed", error.as_ref(), *replayed),
@@ -141,6 +141,7 @@ pub(crate) fn line(answered: &Answered) -> Happened {
         Answer::Expired => ("expired", None, false),
     };
     Happened::Answered {
+        call,
         generation: answered.generation,
         answer: answer.into(),
         digest: body.map(|body| Digest::of(body)),

@@ -20,7 +20,9 @@ use crate::fault;
 use crate::figures;
 use crate::history::{Body, Happened};
 use crate::lease::FENCED;
+use crate::outbox::Outbox;
 use crate::sync::lock;
+use crate::task;
 use crate::tool::{Outgoing, Permit, ToolReply};
 
 /// How many operations are remembered as recorded and not sent.
@@ -30,7 +32,7 @@ const MARKS: usize = 65_536;
 /// operation was sent and is still open.
 #[derive(Default)]
 pub(crate) struct Attempts {
-    out: Mutex<HashMap<Key, Vec<Arc<Out>>>>,
+    out: Outbox<Key, Out>,
     unsent: Mutex<HashMap<Key, Record<Digest>>>,
     open: Mutex<HashSet<Key>>,
 }
@@ -58,14 +60,7 @@ pub(crate) struct StillOut {
 
 impl Drop for StillOut {
     fn drop(&mut self) {
-        let mut all = lock(&self.inner.attempts.out);
-        let key = &self.out.outgoing.key;
-        if let Some(of_key) = all.get_mut(key) {
-            of_key.retain(|out| !Arc::ptr_eq(out, &self.out));
-            if of_key.is_empty() {
-                all.remove(key);
-            }
-        }
+        self.inner.attempts.out.remove(&self.out.outgoing.key, &self.out);
     }
 }
 
@@ -82,24 +77,22 @@ pub(crate) struct Arrived {
 impl Attempts {
     /// Whether nothing of this key is queued for sending in this process.
     pub(crate) fn have_left(&self, key: &Key) -> bool {
-        lock(&self.out).get(key).is_none_or(|of_key| of_key.iter().all(|out| out.has_left()))
+        self.out.all_of(key, Out::has_left)
     }
 
     /// Whether nothing that was to be sent under this epoch is queued in this process.
     pub(crate) fn all_have_left(&self, epoch: Epoch) -> bool {
-        lock(&self.out).values().flatten().all(|out| out.outgoing.epoch != epoch || out.has_left())
+        self.out.all(|out| out.outgoing.epoch != epoch || out.has_left())
     }
 
     /// Whether an attempt of this key, of whatever operation, has not returned to this process yet.
     pub(crate) fn any_out(&self, key: &Key) -> bool {
-        lock(&self.out).contains_key(key)
+        self.out.any(key)
     }
 
     /// Waits until this attempt's reply has been dealt with; `None` if it is not out.
     pub(crate) fn over(&self, key: &Key, of: AttemptId) -> Option<impl Future<Output = ()> + use<>> {
-        let all = lock(&self.out);
-        let out = all.get(key)?.iter().find(|out| out.outgoing.attempt == of)?;
-        let mut over = out.over.clone();
+        let mut over = self.out.find(key, |out| (out.outgoing.attempt == of).then(|| out.over.clone()))?;
         Some(async move {
             // An error is the end: the sender is dropped and never sends.
             while over.changed().await.is_ok() {}
@@ -161,23 +154,28 @@ impl Inner {
         };
         let out = Arc::new(Out { outgoing, returned: AtomicBool::new(false), over });
         lock(&self.attempts.unsent).remove(&subject.key);
-        lock(&self.attempts.out).entry(subject.key.clone()).or_default().push(out.clone());
+        self.attempts.out.add(&subject.key, out.clone());
         let still_out = StillOut { inner: self.clone(), out: out.clone(), _over: end };
-        self.tell(&subject.key, || Happened::Sent {
-            generation: of.generation,
-            attempt: of.attempt.get(),
-            epoch,
-            because: because.map(str::to_owned),
-            arguments: Body(out.outgoing.arguments.clone()),
-        });
 
         let (inner, subject) = (self.clone(), subject.clone());
         let busy = self.busy.enter();
-        tokio::spawn(async move {
+        task::spawn(async move {
             fault::point("before-dispatch");
-            let reply = if inner.may_send(epoch).await {
+            let (generation, attempt) = (of.generation, of.attempt.get());
+            let sent = || Happened::Sent {
+                generation,
+                attempt,
+                epoch,
+                because: because.map(str::to_owned),
+                arguments: Body(out.outgoing.arguments.clone()),
+            };
+            // Whoever reads the history shall find no send after its owner was fenced.
+            let may_send = inner.may_send(epoch).await
+                && inner.ownership.while_held(epoch, || inner.note(epoch, Some(&subject.key), sent));
+            let reply = if may_send {
                 inner.send(&subject, &out, because).await
             } else {
+                inner.tell(&subject.key, || Happened::Withheld { generation, attempt, epoch });
                 ToolReply::Error(ErrorClass::NotRun, Bytes::from_static(FENCED))
             };
             fault::point("after-reply");

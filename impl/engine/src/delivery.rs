@@ -15,6 +15,7 @@ use crate::ledger::LedgerError;
 use crate::operation::Answered;
 use crate::operation::Limits;
 use crate::recover::NoTool;
+use crate::task;
 
 /// An answer that is just being written to a caller. Until it is confirmed or dropped, other calls of the key wait: whether
 /// they are repeats of this one, or new wishes, depends on whether the answer arrives.
@@ -58,7 +59,7 @@ impl Delivery {
         if self.generation == 0 {
             return Ok(());
         }
-        let confirming = tokio::spawn(self.record(doubt));
+        let confirming = task::spawn(self.record(doubt));
         match confirming.await {
             Ok(recorded) => Ok(recorded?),
             Err(ended) => Err(LedgerError::Unavailable(format!("the recording task ended: {ended}")).into()),

@@ -16,7 +16,8 @@ use tokio::time::Instant;
 
 use crate::answers::{self, Bodies, Part};
 use crate::attempt::{Arrived, StillOut};
-use crate::engine::{AtWork, Inner, Waiter};
+use crate::busy::AtWork;
+use crate::engine::{Inner, Waiter};
 use crate::error::EngineError;
 use crate::figures;
 use crate::inflight::Lead;
@@ -24,6 +25,7 @@ use crate::keep::{Tries, is_permanent};
 use crate::ledger::{Entry, LedgerError, Resource};
 use crate::line;
 use crate::operation::{Answer, Answered, Limits};
+use crate::task;
 use crate::tool::{Tool, ToolReply};
 
 /// What a driver drives.
@@ -403,7 +405,7 @@ impl Drive {
         };
         replies.close();
         while let Ok(arrived) = replies.try_recv() {
-            tokio::spawn(Drive::late(self.inner.clone(), self.subject.clone(), arrived));
+            task::spawn(Drive::late(self.inner.clone(), self.subject.clone(), arrived));
         }
     }
 }

@@ -2,20 +2,22 @@
 
 use std::collections::HashMap;
 use std::fmt;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use settled_protocol::{Action, Digest, Epoch, Event, Key, Start, State, Time, Version, What};
-use tokio::sync::{Notify, oneshot};
+use tokio::sync::oneshot;
 use tokio::time::Instant;
 use tracing::Instrument;
 
 use crate::answers::{self, Bodies, Part};
 use crate::attempt::Attempts;
 use crate::budget::Requests;
+use crate::busy::Busy;
 use crate::drive::{Ask, Drive, Subject};
 use crate::error::EngineError;
+use crate::fault;
 use crate::figures::{self, Health};
 use crate::history::{Body, HISTORY_VERSION, Happened, HistoryLine};
 use crate::inflight::{Entered, InFlight};
@@ -24,7 +26,8 @@ use crate::ledger::{Entry, Ledger, LedgerError};
 use crate::line;
 use crate::operation::{Answer, Answered, Operation};
 use crate::options::EngineOptions;
-use crate::time::{SharedClock, since_boot};
+use crate::task;
+use crate::time::SharedClock;
 use crate::tool::Tool;
 
 /// One who waits for an answer; dropped, it looks again.
@@ -49,8 +52,13 @@ pub(crate) struct Inner {
     pub(crate) options: EngineOptions,
     pub(crate) in_flight: InFlight<Key, Digest, Waiter>,
     pub(crate) attempts: Attempts,
-    pub(crate) busy: Arc<Busy>,
+    pub(crate) busy: Busy,
     history_wanted: bool,
+    /// The lines of the history so far.
+    lines: AtomicU64,
+    /// The calls so far.
+    calls: AtomicU64,
+    run: Epoch,
 }
 
 impl fmt::Debug for Engine {
@@ -75,21 +83,26 @@ impl Engine {
         options.lease = options.lease.clamp(SHORTEST_LEASE, LONGEST_LEASE);
         let clock = SharedClock::default();
         let clocks_differ = clock.begin(&*ledger, &*options.clock, options.ledger_patience).await?;
-        let asked = since_boot();
+        let asked = options.clock.running();
+        fault::point("before-register");
         let epoch = ledger.register(options.lease).await?;
+        fault::point("after-register");
         let inner = Inner {
             ledger,
-            ownership: Ownership::new(epoch, options.lease, asked),
+            ownership: Ownership::new(epoch, options.lease, asked, options.clock.clone()),
             clock,
             clocks_differ,
             requests: Requests::default(),
             seen_unknown: Mutex::default(),
             health: Health::default(),
             history_wanted: options.history.wanted(),
+            lines: AtomicU64::new(0),
+            calls: AtomicU64::new(0),
+            run: epoch,
             options,
             in_flight: InFlight::new(SHARDS),
             attempts: Attempts::default(),
-            busy: Arc::new(Busy::default()),
+            busy: Busy::default(),
         };
         inner.tell_of_itself(|| Happened::Started);
         let inner = Arc::new(inner);
@@ -117,20 +130,29 @@ impl Engine {
     pub async fn call(&self, operation: Operation, tool: Arc<dyn Tool>) -> Result<Answered, EngineError> {
         let inner = &self.inner;
         let key = operation.key.clone();
+        let number = inner.calls.fetch_add(1, Ordering::Relaxed) + 1;
         inner.tell(&key, || Happened::Asked {
+            call: number,
             fingerprint: operation.fingerprint,
+            policy: operation.policy,
             arguments: Body(operation.asked.clone()),
         });
         inner.requests.count();
         let span = tracing::info_span!("settled.call", %key);
-        let told = inner.call(operation, tool).instrument(span).await;
+        let told = inner.call(operation, tool, number).instrument(span).await;
         match &told {
             Ok(answered) => figures::call(&key, &answered.answer),
             Err(_) => figures::call_not_sent(&key),
         }
         inner.tell(&key, || match &told {
-            Ok(answered) => answers::line(answered),
-            Err(_) => Happened::Answered { generation: 0, answer: "not sent".into(), digest: None, replayed: false },
+            Ok(answered) => answers::line(number, answered),
+            Err(_) => Happened::Answered {
+                call: number,
+                generation: 0,
+                answer: "not sent".into(),
+                digest: None,
+                replayed: false,
+            },
         });
         told
     }
@@ -150,8 +172,11 @@ impl Engine {
         let inner = &self.inner;
         let epoch = inner.ownership.close();
         if inner.attempts.all_have_left(epoch) {
+            fault::point("before-retire");
             inner.ledger.retire(epoch).await?;
+            fault::point("after-retire");
         }
+        inner.tell_of_itself(|| Happened::Retired { epoch });
         Ok(())
     }
 }
@@ -167,20 +192,24 @@ impl Inner {
 
     /// Writes a line about a key to the history.
     pub(crate) fn tell(&self, key: &Key, what: impl FnOnce() -> Happened) {
-        self.note(Some(key), what);
+        self.note(self.ownership.epoch(), Some(key), what);
     }
 
     /// Writes a line about this process to the history.
     pub(crate) fn tell_of_itself(&self, what: impl FnOnce() -> Happened) {
-        self.note(None, what);
+        self.note(self.ownership.epoch(), None, what);
     }
 
-    fn note(&self, key: Option<&Key>, what: impl FnOnce() -> Happened) {
+    /// Writes a line to the history, as the owner of this name.
+    pub(crate) fn note(&self, by: Epoch, key: Option<&Key>, what: impl FnOnce() -> Happened) {
         if self.history_wanted {
             let line = HistoryLine {
                 v: HISTORY_VERSION,
                 at: self.now(),
-                by: self.ownership.epoch(),
+                by,
+                run: self.run,
+                // What happens before something else is numbered before it.
+                n: self.lines.fetch_add(1, Ordering::Relaxed) + 1,
                 key: key.cloned(),
                 what: what(),
             };
@@ -188,7 +217,12 @@ impl Inner {
         }
     }
 
-    async fn call(self: &Arc<Self>, operation: Operation, tool: Arc<dyn Tool>) -> Result<Answered, EngineError> {
+    async fn call(
+        self: &Arc<Self>,
+        operation: Operation,
+        tool: Arc<dyn Tool>,
+        number: u64,
+    ) -> Result<Answered, EngineError> {
         let Operation { key, fingerprint, asked, send_instead, policy, resource, limits } = operation;
         let ask = Ask { asked, send_instead };
         let subject = Arc::new(Subject { key, fingerprint, policy, tool, resource, limits });
@@ -214,7 +248,7 @@ impl Inner {
                     let entry = looked.map_err(EngineError::NotSent)?;
                     self.refresh().await;
                     let drive = Drive::call(self.clone(), subject.clone(), lead, ask, own, entry, patience);
-                    tokio::spawn(drive.run_call());
+                    task::spawn(drive.run_call());
                     // Only a panic in a ledger, clock, history or alert ends the driver without an answer.
                     return told.await.unwrap_or_else(|_| {
                         self.attempts.note_open(key, true);
@@ -223,7 +257,7 @@ impl Inner {
                     });
                 }
                 Entered::Joined => {
-                    self.tell(key, || Happened::Joined { fingerprint });
+                    self.tell(key, || Happened::Joined { call: number, fingerprint });
                     match self.joined(&subject, told, patience).await {
                         Joined::Told(told) => return told,
                         Joined::LookAgain => {}
@@ -240,6 +274,7 @@ impl Inner {
                     let seen = entry.as_ref().map(|entry| entry.record.version());
                     let look_again = async {
                         tokio::select! {
+                            biased;
                             _ = told => {}
                             () = self.changed(key, seen) => {}
                         }
@@ -332,42 +367,5 @@ pub(crate) async fn within<T>(deadline: Option<Instant>, future: impl Future<Out
     match deadline {
         Some(deadline) => tokio::time::timeout_at(deadline, future).await.ok(),
         None => Some(future.await),
-    }
-}
-
-/// Counts the tasks that are at work.
-#[derive(Default)]
-pub(crate) struct Busy {
-    tasks: AtomicUsize,
-    ended: Notify,
-}
-
-/// A task at work.
-pub(crate) struct AtWork(Arc<Busy>);
-
-impl Busy {
-    pub(crate) fn enter(self: &Arc<Self>) -> AtWork {
-        self.tasks.fetch_add(1, Ordering::AcqRel);
-        AtWork(self.clone())
-    }
-
-    async fn idle(&self) {
-        loop {
-            let ended = self.ended.notified();
-            tokio::pin!(ended);
-            ended.as_mut().enable();
-            if self.tasks.load(Ordering::Acquire) == 0 {
-                return;
-            }
-            ended.await;
-        }
-    }
-}
-
-impl Drop for AtWork {
-    fn drop(&mut self) {
-        if self.0.tasks.fetch_sub(1, Ordering::AcqRel) == 1 {
-            self.0.ended.notify_waiters();
-        }
     }
 }

@@ -1,11 +1,20 @@
 //! What happened, line by line: for people, for audits, and for checking a recorded run against the properties.
 
+use std::borrow::Cow;
+
 use bytes::Bytes;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
-use settled_protocol::{Digest, Epoch, Key, Time, Version};
+use settled_protocol::{Digest, Epoch, Key, Policy, Record, Time, Version};
+
+use crate::ledger::Resource;
+
+mod compact_policy;
+mod taken;
+
+pub use taken::{Taken, ToDo};
 
 /// The version of the format that [`HistoryLine`] is written in.
-pub const HISTORY_VERSION: u32 = 1;
+pub const HISTORY_VERSION: u32 = 2;
 
 /// Takes down what happens. Lines of one key come in the order in which this process saw them.
 pub trait History: Send + Sync + 'static {
@@ -30,7 +39,7 @@ impl History for NoHistory {
     }
 }
 
-/// One thing that happened. As JSON it is one object: `{"v":1,"at":…,"by":…,"key":…,"event":"sent",…}`.
+/// One thing that happened. As JSON it is one object: `{"v":2,"at":…,"by":…,"run":…,"n":…,"key":…,"event":"sent",…}`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HistoryLine {
     /// The version of this format: [`HISTORY_VERSION`].
@@ -39,6 +48,11 @@ pub struct HistoryLine {
     pub at: Time,
     /// The ownership of that process.
     pub by: Epoch,
+    /// The first ownership of that process, which names it: it goes on under others when it is fenced.
+    pub run: Epoch,
+    /// The line's number among those of that process, from 1: what came first has the smaller one, and a missing one is a
+    /// line that was lost. 0: it was put in by whoever writes the lines down.
+    pub n: u64,
     /// The operation's key; none where the line is about the process itself.
     #[serde(default, skip_serializing_if = "Option::is_none", with = "key_text")]
     pub key: Option<Key>,
@@ -59,6 +73,11 @@ pub enum Happened {
         /// The ownership.
         epoch: Epoch,
     },
+    /// The process gave up its ownership: it sends nothing any more.
+    Retired {
+        /// The ownership.
+        epoch: Epoch,
+    },
     /// An operation that waited for its resource was given up, unsent.
     GivenUp {
         /// Why.
@@ -66,26 +85,39 @@ pub enum Happened {
     },
     /// A caller asked.
     Asked {
+        /// Names the call within its process.
+        call: u64,
         /// Of the arguments.
         fingerprint: Digest,
+        /// What the tool declares.
+        #[serde(with = "compact_policy")]
+        policy: Policy,
         /// The arguments asked with.
         arguments: Body,
     },
     /// A caller joined one who had asked before it.
     Joined {
+        /// The call that joined.
+        call: u64,
         /// Of the arguments.
         fingerprint: Digest,
     },
     /// A change became durable.
     Stored {
-        /// The record's version after it.
-        version: Version,
-        /// Which operation under the key.
-        generation: u32,
         /// The state's name after it.
-        state: String,
+        state: Cow<'static, str>,
         /// The event that led to it.
-        because: String,
+        because: Cow<'static, str>,
+        /// The version that it replaced; `None`: it claimed the key.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        expected: Option<Version>,
+        /// What was stored.
+        record: Box<Record<Digest>>,
+        /// What a new operation must have to itself.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        resource: Option<Resource>,
+        /// The step that led to it.
+        step: Box<Taken>,
     },
     /// A compare-and-set was refused: someone else was there first.
     Refused {
@@ -93,6 +125,15 @@ pub enum Happened {
         version: Version,
         /// The event that led to it.
         because: String,
+    },
+    /// An attempt was not handed to the tool: its process had been fenced.
+    Withheld {
+        /// Which operation under the key.
+        generation: u32,
+        /// The attempt.
+        attempt: u32,
+        /// The ownership under which it was to be sent.
+        epoch: Epoch,
     },
     /// An attempt was handed to the tool.
     Sent {
@@ -141,6 +182,8 @@ pub enum Happened {
     },
     /// A caller was answered.
     Answered {
+        /// The call that is answered.
+        call: u64,
         /// Which operation under the key; 0 if none.
         generation: u32,
         /// `done`, `failed`, `unknown`, `in progress`, `conflict`, `expired` or `not sent`.
@@ -184,6 +227,8 @@ pub enum Happened {
     Expired {
         /// Its version.
         version: Version,
+        /// The step that led to it.
+        step: Box<Taken>,
     },
     /// Lines are missing here: they came faster than they could be written.
     Gap {
@@ -260,6 +305,8 @@ mod tests {
             v: HISTORY_VERSION,
             at: Time(5),
             by: Epoch(2),
+            run: Epoch(1),
+            n: 9,
             key: Some(Key::new("shop", "charge", "order 7").unwrap()),
             what: Happened::Sent {
                 generation: 1,
@@ -280,7 +327,7 @@ mod tests {
         }
         assert_eq!(
             serde_json::to_string(&line(b"{}")).unwrap(),
-            r#"{"v":1,"at":5,"by":2,"key":"shop/charge/order%207","event":"sent","generation":1,"attempt":3,"epoch":2,"arguments":"{}"}"#
+            r#"{"v":2,"at":5,"by":2,"run":1,"n":9,"key":"shop/charge/order%207","event":"sent","generation":1,"attempt":3,"epoch":2,"arguments":"{}"}"#
         );
     }
 }

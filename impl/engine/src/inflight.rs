@@ -200,3 +200,6 @@ impl<K: Hash + Eq + Clone, F, W> fmt::Debug for Hold<K, F, W> {
         f.debug_struct("Hold").finish_non_exhaustive()
     }
 }
+
+#[cfg(all(test, not(loom)))]
+mod tests;

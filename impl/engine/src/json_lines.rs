@@ -2,12 +2,12 @@
 
 use std::io;
 use std::path::Path;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use crate::history::{HISTORY_VERSION, Happened, History, HistoryLine};
-use crate::sync::lock;
+use crate::line_queue::LineQueue;
 
 mod rotating;
 
@@ -33,35 +33,8 @@ const FLUSH_AT: usize = 64 << 10;
 /// removed. Any number of processes may append to the same file.
 #[derive(Debug)]
 pub struct JsonLines {
-    shared: Arc<Shared>,
+    lines: Arc<LineQueue<HistoryLine>>,
     writer: Option<JoinHandle<()>>,
-}
-
-#[derive(Debug, Default)]
-struct Shared {
-    queue: Mutex<Queue>,
-    /// Only the writer waits on this.
-    arrived: Condvar,
-    /// Those who flush wait on this.
-    written: Condvar,
-}
-
-#[derive(Debug, Default)]
-struct Queue {
-    lines: Vec<HistoryLine>,
-    /// Lines that came while there was no room.
-    left_out: u64,
-    /// Lines that were ever queued.
-    queued: u64,
-    /// Lines that were ever taken to the file.
-    done: u64,
-    /// The writer waits for a first line.
-    idle: bool,
-    /// Somebody waits for the file to have everything.
-    hurry: bool,
-    closed: bool,
-    /// The writer is gone.
-    ended: bool,
 }
 
 impl JsonLines {
@@ -87,57 +60,36 @@ impl JsonLines {
     /// As [`append_to`](Self::append_to).
     pub fn append_in_parts(path: impl AsRef<Path>, part_bytes: u64, parts_kept: u32) -> io::Result<JsonLines> {
         let file = RotatingFile::open(path.as_ref().to_path_buf(), part_bytes, parts_kept)?;
-        let shared = Arc::new(Shared::default());
+        let lines = Arc::new(LineQueue::new(WAITING_LINES, PLENTY, GATHERING));
         let writer = thread::Builder::new().name("settled-history".into()).spawn({
-            let shared = shared.clone();
+            let lines = Arc::clone(&lines);
             move || {
                 // Whoever flushes must not wait for a writer that is gone, however it went.
-                let _ended = Ended(&shared);
-                write_all(&shared, file);
+                let _ended = Ended(&lines);
+                write_all(&lines, file);
             }
         })?;
-        Ok(JsonLines { shared, writer: Some(writer) })
+        Ok(JsonLines { lines, writer: Some(writer) })
     }
 
     /// Returns once every line recorded before is in the file.
     pub fn flush(&self) {
-        let mut queue = lock(&self.shared.queue);
-        let wanted = queue.queued;
-        queue.hurry = true;
-        self.shared.arrived.notify_one();
-        while queue.done < wanted && !queue.ended {
-            queue = wait(&self.shared.written, queue);
-        }
+        self.lines.flush();
     }
 }
 
 impl History for JsonLines {
     fn record(&self, line: &HistoryLine) {
-        let line = line.clone();
-        let mut queue = lock(&self.shared.queue);
-        if queue.lines.len() >= WAITING_LINES || queue.ended {
-            queue.left_out += 1;
-            return;
-        }
-        if queue.left_out > 0 {
-            let what = Happened::Gap { lines: std::mem::take(&mut queue.left_out) };
-            queue.lines.push(HistoryLine { v: HISTORY_VERSION, at: line.at, by: line.by, key: None, what });
-            queue.queued += 1;
-        }
-        queue.lines.push(line);
-        queue.queued += 1;
-        let wake = std::mem::take(&mut queue.idle) || queue.lines.len() == PLENTY;
-        drop(queue);
-        if wake {
-            self.shared.arrived.notify_one();
-        }
+        self.lines.push(line.clone(), |lines, line| {
+            let what = Happened::Gap { lines };
+            HistoryLine { v: HISTORY_VERSION, n: 0, key: None, what, ..*line }
+        });
     }
 }
 
 impl Drop for JsonLines {
     fn drop(&mut self) {
-        lock(&self.shared.queue).closed = true;
-        self.shared.arrived.notify_one();
+        self.lines.close();
         if let Some(writer) = self.writer.take()
             && writer.join().is_err()
         {
@@ -147,37 +99,15 @@ impl Drop for JsonLines {
 }
 
 /// Says that the writer is gone when it is dropped.
-struct Ended<'a>(&'a Shared);
+struct Ended<'a>(&'a LineQueue<HistoryLine>);
 
 impl Drop for Ended<'_> {
     fn drop(&mut self) {
-        lock(&self.0.queue).ended = true;
-        self.0.written.notify_all();
+        self.0.end();
     }
 }
 
-fn wait<'a>(condition: &Condvar, queue: MutexGuard<'a, Queue>) -> MutexGuard<'a, Queue> {
-    condition.wait(queue).unwrap_or_else(PoisonError::into_inner)
-}
-
-/// The next lines, once there are some and they have been gathered; none if there will be none any more.
-fn next(shared: &Shared, taken: &mut Vec<HistoryLine>) {
-    let mut queue = lock(&shared.queue);
-    while queue.lines.is_empty() && !queue.closed {
-        // Everything is in the file.
-        queue.hurry = false;
-        queue.idle = true;
-        queue = wait(&shared.arrived, queue);
-    }
-    queue.idle = false;
-    let gathering = |queue: &mut Queue| !queue.hurry && !queue.closed && queue.lines.len() < PLENTY;
-    let gathered = shared.arrived.wait_timeout_while(queue, GATHERING, gathering);
-    let (mut queue, _) = gathered.unwrap_or_else(PoisonError::into_inner);
-    queue.hurry = false;
-    std::mem::swap(&mut queue.lines, taken);
-}
-
-fn write_all(shared: &Shared, mut file: RotatingFile) {
+fn write_all(queue: &LineQueue<HistoryLine>, mut file: RotatingFile) {
     // Whole lines only: other processes append to the same file.
     let mut bytes = Vec::new();
     let mut broken = false;
@@ -195,7 +125,7 @@ fn write_all(shared: &Shared, mut file: RotatingFile) {
     };
     let mut lines = Vec::new();
     loop {
-        next(shared, &mut lines);
+        queue.take(&mut lines);
         if lines.is_empty() {
             return;
         }
@@ -206,8 +136,7 @@ fn write_all(shared: &Shared, mut file: RotatingFile) {
             }
         }
         flush(&mut bytes);
-        lock(&shared.queue).done += lines.len() as u64;
-        shared.written.notify_all();
+        queue.wrote(lines.len());
         lines.clear();
     }
 }
@@ -234,7 +163,7 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("history.jsonl");
         let line =
-            |n| HistoryLine { v: HISTORY_VERSION, at: Time(n), by: Epoch(1), key: None, what: Happened::Started };
+            |n| HistoryLine { v: HISTORY_VERSION, at: Time(n), by: Epoch(1), run: Epoch(1), n: 1, key: None, what: Happened::Started };
         for n in [1, 3] {
             let history = JsonLines::append_to(&path).unwrap();
             history.record(&line(n));
@@ -251,8 +180,8 @@ mod tests {
     fn a_torn_line_costs_no_other() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("history.jsonl");
-        std::fs::write(&path, b"{\"v\":1,\"at\":").unwrap();
-        let line = HistoryLine { v: HISTORY_VERSION, at: Time(1), by: Epoch(1), key: None, what: Happened::Started };
+        std::fs::write(&path, b"{\"v\":2,\"at\":").unwrap();
+        let line = HistoryLine { v: HISTORY_VERSION, at: Time(1), by: Epoch(1), run: Epoch(1), n: 1, key: None, what: Happened::Started };
         JsonLines::append_to(&path).unwrap().record(&line);
         let text = std::fs::read_to_string(&path).unwrap();
         let last = text.lines().nth(1).unwrap();
@@ -273,6 +202,8 @@ mod tests {
                             v: HISTORY_VERSION,
                             at: Time(n),
                             by: Epoch(1),
+                            run: Epoch(1),
+                            n: 1,
                             key: None,
                             what: Happened::Started,
                         });
@@ -282,7 +213,7 @@ mod tests {
         });
         history.flush();
         // What was left out at the end is told with the next line.
-        let last = HistoryLine { v: HISTORY_VERSION, at: Time(1), by: Epoch(1), key: None, what: Happened::Started };
+        let last = HistoryLine { v: HISTORY_VERSION, at: Time(1), by: Epoch(1), run: Epoch(1), n: 1, key: None, what: Happened::Started };
         history.record(&last);
         drop(history);
         let mut told = 0;

@@ -7,8 +7,7 @@
 //! what it had queued, says so, and goes on under a new epoch. (Safety does not rest on that: whoever takes over never sends
 //! the same attempt again. Rule 5.)
 
-use std::collections::BTreeSet;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
 use settled_protocol::{Digest, Epoch, Record, State};
@@ -16,10 +15,12 @@ use tokio::time::Instant;
 
 use crate::engine::Inner;
 use crate::figures;
+use crate::held::Held;
 use crate::history::Happened;
 use crate::ledger::{Entry, Liveness, Renewal};
+use crate::options::Clock;
 use crate::sync::lock;
-use crate::time::since_boot;
+use crate::task;
 
 /// The body of the error of a call that was not sent because its process had been fenced.
 pub(crate) const FENCED: &[u8] =
@@ -34,101 +35,43 @@ const SEEN: usize = 65_536;
 
 /// The epochs of this process.
 pub(crate) struct Ownership {
+    clock: Arc<dyn Clock>,
     lease: Duration,
-    held: Mutex<Held>,
+    held: Held<Epoch>,
     /// One renewal at a time: two could both find themselves fenced.
     renewing: tokio::sync::Mutex<()>,
 }
 
-struct Held {
-    epoch: Epoch,
-    /// Since boot; zero once it is fenced.
-    until: Duration,
-    /// Epochs of this process that are over.
-    past: BTreeSet<Epoch>,
-    /// Those of them that the ledger doesn't know to be over yet.
-    unretired: BTreeSet<Epoch>,
-    /// The engine has been shut down.
-    closed: bool,
-}
-
 impl Ownership {
-    /// An ownership that was asked for at `asked` since boot.
-    pub(crate) fn new(epoch: Epoch, lease: Duration, asked: Duration) -> Ownership {
-        let (past, unretired) = (BTreeSet::new(), BTreeSet::new());
-        let held = Mutex::new(Held { epoch, until: asked + lease, past, unretired, closed: false });
-        Ownership { lease, held, renewing: tokio::sync::Mutex::new(()) }
+    /// An ownership that was asked for when the clock had been running for `asked`.
+    pub(crate) fn new(epoch: Epoch, lease: Duration, asked: Duration, clock: Arc<dyn Clock>) -> Ownership {
+        Ownership { clock, lease, held: Held::new(epoch, asked + lease), renewing: tokio::sync::Mutex::new(()) }
     }
 
     /// The epoch under which this process sends now.
     pub(crate) fn epoch(&self) -> Epoch {
-        lock(&self.held).epoch
+        self.held.epoch()
     }
 
     /// Whether this process is or was the owner of that name.
     pub(crate) fn is_mine(&self, epoch: Epoch) -> bool {
-        let held = lock(&self.held);
-        held.epoch == epoch || held.past.contains(&epoch)
+        self.held.is_mine(epoch)
     }
 
     /// Whether the epoch is the present one and its lease runs.
     pub(crate) fn holds(&self, epoch: Epoch) -> bool {
-        let held = lock(&self.held);
-        held.epoch == epoch && since_boot() < held.until
+        self.held.holds(epoch, || self.clock.running())
     }
 
-    fn extend(&self, epoch: Epoch, asked: Duration) {
-        let mut held = lock(&self.held);
-        if held.epoch == epoch && held.until > Duration::ZERO {
-            held.until = held.until.max(asked + self.lease);
-        }
-    }
-
-    /// From here on nothing is sent under this epoch. Returns whether that is news.
-    fn fence(&self, epoch: Epoch) -> bool {
-        let mut held = lock(&self.held);
-        let news = held.epoch == epoch && held.until > Duration::ZERO;
-        if news {
-            held.until = Duration::ZERO;
-        }
-        news
-    }
-
-    fn succeed(&self, epoch: Epoch, asked: Duration) {
-        let mut held = lock(&self.held);
-        if held.closed {
-            // It was shut down meanwhile.
-            held.unretired.insert(epoch);
-            return;
-        }
-        let before = std::mem::replace(&mut held.epoch, epoch);
-        held.past.insert(before);
-        held.unretired.insert(before);
-        held.until = asked + self.lease;
-    }
-
-    fn is_fenced(&self) -> bool {
-        lock(&self.held).until == Duration::ZERO
+    /// Does this while the epoch is the present one and its lease runs, so that it can't be fenced meanwhile; returns whether it
+    /// was done.
+    pub(crate) fn while_held(&self, epoch: Epoch, then: impl FnOnce()) -> bool {
+        self.held.while_held(epoch, || self.clock.running(), then)
     }
 
     /// Nothing is sent any more, and no new epoch is taken. Returns the last one.
     pub(crate) fn close(&self) -> Epoch {
-        let mut held = lock(&self.held);
-        held.closed = true;
-        held.until = Duration::ZERO;
-        held.epoch
-    }
-
-    fn is_closed(&self) -> bool {
-        lock(&self.held).closed
-    }
-
-    fn unretired(&self) -> Vec<Epoch> {
-        lock(&self.held).unretired.iter().copied().collect()
-    }
-
-    fn retired(&self, epoch: Epoch) {
-        lock(&self.held).unretired.remove(&epoch);
+        self.held.close()
     }
 }
 
@@ -137,7 +80,7 @@ impl Inner {
     pub(crate) fn keep_lease(self: &Arc<Self>) {
         let every = self.ownership.lease / 3;
         let weak = Arc::downgrade(self);
-        tokio::spawn(async move {
+        task::spawn(async move {
             loop {
                 tokio::time::sleep(every).await;
                 let Some(inner) = weak.upgrade() else { return };
@@ -171,16 +114,16 @@ impl Inner {
 
     async fn renew(&self) {
         let _one = self.ownership.renewing.lock().await;
-        if self.ownership.is_closed() {
+        if self.ownership.held.is_closed() {
             return;
         }
         let epoch = self.ownership.epoch();
-        if !self.ownership.is_fenced() {
-            let asked = since_boot();
+        if !self.ownership.held.is_fenced() {
+            let asked = self.options.clock.running();
             let renewal =
                 tokio::time::timeout(self.ownership.lease, self.ledger.renew(epoch, self.ownership.lease)).await;
             match renewal {
-                Ok(Ok(Renewal::Held)) => return self.ownership.extend(epoch, asked),
+                Ok(Ok(Renewal::Held)) => return self.ownership.held.extend(epoch, asked + self.ownership.lease),
                 Ok(Ok(Renewal::Fenced)) => self.fenced(epoch),
                 Ok(Err(error)) => {
                     tracing::warn!(%epoch, %error, "the lease could not be renewed: nothing is sent once it has run out");
@@ -192,10 +135,10 @@ impl Inner {
                 }
             }
         }
-        let asked = since_boot();
+        let asked = self.options.clock.running();
         match self.ledger.register(self.ownership.lease).await {
             Ok(next) => {
-                self.ownership.succeed(next, asked);
+                self.ownership.held.succeed(next, asked + self.ownership.lease);
                 self.tell_of_itself(|| Happened::Started);
                 tracing::warn!(fenced = %epoch, epoch = %next, "goes on under a new epoch");
             }
@@ -206,7 +149,7 @@ impl Inner {
     }
 
     fn fenced(&self, epoch: Epoch) {
-        if self.ownership.fence(epoch) {
+        if self.ownership.held.fence(epoch) {
             figures::fenced();
             tracing::error!(
                 %epoch,
@@ -219,9 +162,9 @@ impl Inner {
 
     /// Tells the ledger of epochs that are over, once nothing of theirs is queued here any more.
     async fn retire_past(&self) {
-        for epoch in self.ownership.unretired() {
+        for epoch in self.ownership.held.unretired() {
             if self.attempts.all_have_left(epoch) && self.ledger.retire(epoch).await.is_ok() {
-                self.ownership.retired(epoch);
+                self.ownership.held.retired(epoch);
             }
         }
     }

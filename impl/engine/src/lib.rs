@@ -16,6 +16,10 @@ mod bucket;
 #[cfg(not(loom))]
 mod budget;
 #[cfg(not(loom))]
+mod busy;
+#[cfg(loom)]
+pub mod busy;
+#[cfg(not(loom))]
 mod delivery;
 #[cfg(not(loom))]
 mod drive;
@@ -29,6 +33,10 @@ pub mod fault;
 pub mod figures;
 #[cfg(not(loom))]
 mod guard;
+#[cfg(not(loom))]
+mod held;
+#[cfg(loom)]
+pub mod held;
 #[cfg(not(loom))]
 mod history;
 #[cfg(not(loom))]
@@ -46,6 +54,10 @@ mod ledger;
 #[cfg(not(loom))]
 mod line;
 #[cfg(not(loom))]
+mod line_queue;
+#[cfg(loom)]
+pub mod line_queue;
+#[cfg(not(loom))]
 mod maintain;
 #[cfg(not(loom))]
 mod memory;
@@ -54,6 +66,10 @@ mod operation;
 #[cfg(not(loom))]
 mod options;
 #[cfg(not(loom))]
+mod outbox;
+#[cfg(loom)]
+pub mod outbox;
+#[cfg(not(loom))]
 mod perform;
 #[cfg(not(loom))]
 pub mod presence;
@@ -61,9 +77,13 @@ pub mod presence;
 mod recover;
 mod sync;
 #[cfg(not(loom))]
+pub mod task;
+#[cfg(not(loom))]
 mod time;
 #[cfg(not(loom))]
 mod tool;
+#[doc(hidden)]
+pub mod waiting;
 #[cfg(not(loom))]
 mod waits;
 #[cfg(not(loom))]
@@ -79,7 +99,7 @@ pub use self::{
         Attempting, Failure, Guard, GuardError, Guarded, Handler, IntoFailure, Keyed, NotDone, OperationBuilder,
         applied,
     },
-    history::{Body, HISTORY_VERSION, Happened, History, HistoryLine, NoHistory},
+    history::{Body, HISTORY_VERSION, Happened, History, HistoryLine, NoHistory, Taken, ToDo},
     json_lines::JsonLines,
     ledger::{Change, Draw, Entry, Filter, Ledger, LedgerError, Liveness, Promise, Remains, Renewal, Resource, Stored},
     maintain::Resolve,
@@ -88,6 +108,7 @@ pub use self::{
     options::{Alerts, Clock, EngineOptions, LogAlerts, RetryBudget, SystemClock},
     recover::{Decided, DecidedAs, Decision, Recoverable, Recovered},
     tool::{Outgoing, Permit, Question, Seen, Tool, ToolReply},
+    words::word as because,
 };
 #[cfg(not(loom))]
 pub use settled_protocol as protocol;

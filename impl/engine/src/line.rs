@@ -76,6 +76,7 @@ impl Drive {
         let own = inner.changed(&entry.key, Some(entry.record.version()));
         let others = inner.changed(&first.key, Some(first.record.version()));
         tokio::select! {
+            biased;
             () = own => Ok(Turn::LookAgain),
             () = others => Ok(Turn::LookAgain),
             () = patience => Ok(Turn::StillInProgress),

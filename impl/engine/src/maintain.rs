@@ -14,6 +14,7 @@ use crate::error::EngineError;
 use crate::figures;
 use crate::ledger::{Entry, Filter, LedgerError};
 use crate::recover::{Left, NoTool, Recoverable};
+use crate::task;
 
 /// Says how an operation can be taken further; `None`: it is somebody else's.
 pub type Resolve = dyn Fn(&Entry) -> Option<Recoverable> + Send + Sync;
@@ -50,7 +51,7 @@ impl Engine {
                         if matches!(entry.record.state(), State::Escalated { .. }) {
                             self.look_at_escalated(entry, &resolve, &mut looked_at, &mut at_work);
                         } else if let Left::Mine(drive) = self.left(entry, &*resolve).await {
-                            at_work.spawn(async move { drop(drive.run_left().await) });
+                            at_work.spawn(task::here(async move { drop(drive.run_left().await) }));
                         }
                     }
                 }
@@ -89,7 +90,7 @@ impl Engine {
         };
         let subject = Subject { key: entry.key.clone(), fingerprint, policy, tool, resource: None, limits };
         let drive = Drive::new(self.inner.clone(), Arc::new(subject), Some(lead));
-        at_work.spawn(drive.look_once(entry));
+        at_work.spawn(task::here(drive.look_once(entry)));
     }
 
     /// Forgets the settled operations whose retention is over, or all but a tombstone of them, by the terms that `resolve` knows
@@ -111,7 +112,7 @@ impl Engine {
             let mut forgetting = JoinSet::new();
             for entry in page {
                 if let Some(drive) = self.expiring(entry, resolve) {
-                    forgetting.spawn(drive.expire());
+                    forgetting.spawn(task::here(drive.expire()));
                 }
             }
             while let Some(forgotten) = forgetting.join_next().await {

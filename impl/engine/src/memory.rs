@@ -2,11 +2,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, MutexGuard};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use async_trait::async_trait;
 use settled_protocol::{Durable, Epoch, Key, Time, Version};
 use tokio::sync::Notify;
+use tokio::time::Instant;
 
 use crate::bucket::Bucket;
 use crate::ledger::{Change, Draw, Entry, Filter, Ledger, LedgerError, Liveness, Remains, Renewal, Resource, Stored};

@@ -13,6 +13,12 @@ use crate::ledger::Entry;
 pub trait Clock: Send + Sync + 'static {
     /// Now, in milliseconds since the Unix epoch.
     fn now(&self) -> Time;
+
+    /// How long it has been running, since whatever point: it never jumps, and goes on while the process is stopped.
+    /// Leases are measured by it.
+    fn running(&self) -> Duration {
+        crate::time::since_boot()
+    }
 }
 
 /// The host's clock, as it was when this process first read it, and the time that has gone by since: setting the host's clock

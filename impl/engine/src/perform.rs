@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use settled_protocol::{
-    Action, Answer, AttemptId, Digest, Dispatch, Durable, Ends, Observation, Policy, Record, Repeat, SealScope, State,
-    Step, Store, Time, ToolKind, Wait, What,
+    Action, Actions, Answer, AttemptId, Digest, Dispatch, Durable, Ends, Event, Observation, Policy, Record, Repeat,
+    SealScope, State, Step, Store, Time, ToolKind, Wait, What,
 };
 use tokio::time::Instant;
 use tracing::Instrument;
@@ -12,8 +12,9 @@ use tracing::Instrument;
 use crate::answers::{self, Part};
 use crate::attempt::caught;
 use crate::drive::{Drive, Waiting, millis};
+use crate::fault;
 use crate::figures;
-use crate::history::Happened;
+use crate::history::{Happened, Taken};
 use crate::keep::Kept;
 use crate::ledger::{Change, Entry, LedgerError, Remains};
 use crate::line;
@@ -61,14 +62,15 @@ impl Drive {
             {
                 return Ok(self.look_early(look, event.now).await);
             }
-            let step = self.policy_for(&what, record.as_ref()).step(record.as_ref(), &event);
+            let policy = self.policy_for(&what, record.as_ref());
+            let step = policy.step(record.as_ref(), &event);
             if is_retry(&step) && !self.granted {
                 self.granted = self.inner.may_retry().await;
                 if !self.granted {
                     return Ok(self.put_off(what, event.now).await);
                 }
             }
-            if let Some(raised) = self.carry_out(&what, event.now, step).await? {
+            if let Some(raised) = self.carry_out(&Stepped { policy, event, actions: step.actions }).await? {
                 return Ok(raised);
             }
             if matches!(what, What::Resume { .. }) {
@@ -81,28 +83,28 @@ impl Drive {
     }
 
     /// The actions of one step, in order; `None` if its store was refused and the event must be stepped again.
-    async fn carry_out(
-        &mut self,
-        what: &What<Digest>,
-        now: Time,
-        step: Step<Digest>,
-    ) -> Result<Option<Option<What<Digest>>>, LedgerError> {
+    async fn carry_out(&mut self, stepped: &Stepped) -> Result<Option<Option<What<Digest>>>, LedgerError> {
+        let Event { now, what, .. } = &stepped.event;
+        let now = *now;
         let mut proof = None;
         let mut raised = None;
         let before = self.entry().map(|entry| *entry.record.state());
-        for action in step.actions.iter() {
+        for action in stepped.actions.iter() {
             match action {
-                Action::Store(store) => match self.store(store, what, now).await? {
+                Action::Store(store) => match self.store(store, stepped).await? {
                     Some(durable) => proof = Some(durable),
                     None => return Ok(None),
                 },
                 Action::Forget(version) => {
                     let remains = self.remains(now);
+                    fault::point("before-forget");
                     self.forgotten = self.inner.ledger.forget(&self.subject.key, version, remains).await?;
+                    fault::point("after-forget");
                     if self.forgotten {
                         self.view = Some(None);
                         figures::expired(remains);
-                        self.inner.tell(&self.subject.key, || Happened::Expired { version });
+                        self.inner
+                            .tell(&self.subject.key, || Happened::Expired { version, step: Box::new(stepped.taken()) });
                     }
                 }
                 Action::Dispatch(dispatch) => self.dispatch(&dispatch, proof.as_ref(), what, before)?,
@@ -218,7 +220,7 @@ impl Drive {
     }
 
     /// A call that has waited for one operation under the key is about that one: it may begin no other.
-    fn is_gone(&self, record: Option<&Record<Digest>>) -> bool {
+    pub(super) fn is_gone(&self, record: Option<&Record<Digest>>) -> bool {
         self.about.is_some_and(|about| record.is_none_or(|record| record.generation() != about))
     }
 
@@ -246,13 +248,9 @@ impl Drive {
     }
 
     /// Stores by compare-and-set; `None` if it was refused, and the view then shows what is there instead.
-    async fn store(
-        &mut self,
-        store: Store<Digest>,
-        what: &What<Digest>,
-        now: Time,
-    ) -> Result<Option<Durable<Digest>>, LedgerError> {
+    async fn store(&mut self, store: Store<Digest>, stepped: &Stepped) -> Result<Option<Durable<Digest>>, LedgerError> {
         let Store { expected, record } = store;
+        let Event { now, what, .. } = &stepped.event;
         let before = self.entry();
         let begins = before.is_none_or(|entry| entry.record.generation() != record.generation());
         let begun_with = self.ask.as_ref().filter(|_| begins);
@@ -264,7 +262,7 @@ impl Drive {
             key: self.subject.key.clone(),
             expected,
             record,
-            at: now,
+            at: *now,
             by: self.inner.ownership.epoch(),
             event: because.to_owned(),
             asked: begun_with.map(|ask| ask.asked.clone()),
@@ -277,10 +275,12 @@ impl Drive {
         match self.inner.keep(&change).await {
             Ok(Kept::Durable(durable)) => {
                 self.inner.tell(&self.subject.key, || Happened::Stored {
-                    version: record.version(),
-                    generation: record.generation(),
-                    state: record.state().name().to_owned(),
-                    because: because.to_owned(),
+                    state: record.state().name().into(),
+                    because: because.into(),
+                    expected,
+                    record: Box::new(record),
+                    resource: change.resource.clone(),
+                    step: Box::new(stepped.taken()),
                 });
                 // The place is only known to the ledger; it is read where it matters.
                 let after = change.apply(self.entry(), |_| 0);
@@ -344,6 +344,7 @@ impl Drive {
 
     pub(super) async fn observe(&mut self, of: AttemptId, conclusive: bool) -> What<Digest> {
         let (tool, question) = (self.subject.tool.clone(), self.question(of));
+        fault::point("before-observe");
         let asked = caught(|| tool.observe(&question)).instrument(self.observing(of));
         let asked = tokio::time::timeout(self.subject.limits.attempt, asked).await;
         let observation = match asked {
@@ -357,6 +358,7 @@ impl Drive {
 
     async fn seal(&mut self, of: AttemptId, scope: SealScope) -> What<Digest> {
         let (tool, question) = (self.subject.tool.clone(), self.question(of));
+        fault::point("before-seal");
         let asked = caught(|| tool.seal(&question, scope)).instrument(self.observing(of));
         let asked = tokio::time::timeout(self.subject.limits.attempt, asked).await;
         let observation = match asked {
@@ -384,6 +386,7 @@ impl Drive {
             Observation::Sealed(_) => "sealed",
             Observation::Unclear => "unclear",
         };
+        fault::point("after-observe");
         figures::observation(&self.subject.key, seen);
         self.inner.tell(&self.subject.key, || Happened::Observed {
             generation: of.generation,
@@ -414,6 +417,19 @@ impl Drive {
         if self.announces {
             self.inner.options.alerts.raise(entry, cause);
         }
+    }
+}
+
+/// A step as it was taken, and what it asks for.
+struct Stepped {
+    policy: Policy,
+    event: Event<Digest>,
+    actions: Actions<Digest>,
+}
+
+impl Stepped {
+    fn taken(&self) -> Taken {
+        Taken::new(self.policy, &self.event, &self.actions)
     }
 }
 

@@ -14,6 +14,7 @@ use crate::error::EngineError;
 use crate::history::Happened;
 use crate::ledger::{Entry, Filter, Liveness};
 use crate::operation::Limits;
+use crate::task;
 use crate::tool::{Outgoing, Tool, ToolReply};
 use crate::waits::resume;
 
@@ -105,7 +106,7 @@ impl Engine {
                     if running.len() >= AT_ONCE {
                         count(&mut recovered, running.join_next().await);
                     }
-                    running.spawn(drive.run_left());
+                    running.spawn(task::here(drive.run_left()));
                 }
             }
         }

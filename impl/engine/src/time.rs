@@ -56,12 +56,12 @@ impl SharedClock {
     /// # Errors
     /// If it can't be read, or only so slowly that the reading says too little.
     pub(crate) async fn synchronise(&self, ledger: &dyn Ledger, own: &dyn Clock) -> Result<bool, LedgerError> {
-        let before = since_boot();
+        let before = own.running();
         let Some(time) = ledger.time().await? else {
             return Ok(false);
         };
         let now = own.now();
-        let took = since_boot().saturating_sub(before);
+        let took = own.running().saturating_sub(before);
         if took.as_millis() > u128::from(TOO_SLOW) {
             return Err(LedgerError::Unavailable(format!("its clock took {} ms to be read", took.as_millis())));
         }

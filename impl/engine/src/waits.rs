@@ -110,11 +110,12 @@ impl Drive {
                 let seen = self.entry().map(|entry| entry.record.version());
                 let entry = loop {
                     let over = tokio::select! {
+                        biased;
                         () = &mut until => true,
                         () = self.inner.changed(&self.subject.key, seen) => false,
                     };
                     match self.inner.look(&self.subject.key).await? {
-                        Some(entry) if over => break entry,
+                        Some(entry) if over && !(self.ask.is_some() && self.is_gone(Some(&entry.record))) => break entry,
                         Some(entry) if Some(entry.record.version()) == seen => {}
                         // Another process has taken it further.
                         _ => return Ok(Found::LookAgain),
@@ -143,6 +144,10 @@ impl Drive {
             return Ok(Found::LookAgain);
         };
         let record = &entry.record;
+        if self.ask.is_some() && self.is_gone(Some(record)) {
+            // Another operation has begun under the key, perhaps with other arguments: it is not this caller's.
+            return Ok(Found::LookAgain);
+        }
         Ok(match (record.state(), record.attempt_id()) {
             (State::Dispatched(sent), Some(of)) if inner.ownership.is_mine(sent.owner()) => {
                 if let Some(over) = inner.attempts.over(key, of) {

@@ -29,8 +29,8 @@ pub(crate) fn settled_by(what: &What<Digest>, was_doubtful: bool) -> &'static st
     }
 }
 
-/// An event in a word or two, for the ledger's history.
-pub(crate) fn word(what: &What<Digest>, before: Option<&State<Digest>>, after: &Record<Digest>) -> &'static str {
+/// An event in a word or two, as ledgers and histories have it: what led from a state to a record.
+pub fn word(what: &What<Digest>, before: Option<&State<Digest>>, after: &Record<Digest>) -> &'static str {
     match what {
         What::Call { .. } => "call",
         What::Resume { .. } if matches!(before, Some(State::Dispatched(_))) => "owner lost",

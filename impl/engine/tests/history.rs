@@ -83,7 +83,7 @@ async fn a_call_is_told_from_its_question_to_its_delivery() {
     let versions: Vec<_> = lines
         .iter()
         .filter_map(|line| match &line.what {
-            Happened::Stored { version, .. } => Some(*version),
+            Happened::Stored { record, .. } => Some(record.version()),
             _ => None,
         })
         .collect();

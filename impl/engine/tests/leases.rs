@@ -52,6 +52,21 @@ impl Frozen {
     }
 }
 
+/// The ledger counts a lease from when it renewed it, which may be long before that is heard of.
+#[tokio::test]
+async fn a_lease_is_over_here_before_it_is_over_at_the_ledger_however_late_its_renewal_is_answered() {
+    let ledger = Arc::new(Faulty::new(Arc::new(MemoryLedger::new()), Fault::Before, usize::MAX, 0));
+    let options = EngineOptions { lease: LEASE, ..EngineOptions::default() };
+    let engine = Engine::start(ledger.clone(), options).await.unwrap();
+    *ledger.late.lock().unwrap() = LEASE * 2 / 3;
+    let epoch = engine.epoch();
+    until("the end of the lease", async || ledger.liveness(epoch).await.unwrap() != Liveness::Alive).await;
+    let tool = Script::new([]);
+    let told = call(&engine, opaque(), &tool).await;
+    assert!(matches!(told, Answer::Failed { .. }), "{told:?}");
+    assert_eq!(tool.sends(), 0, "nothing is sent under a lease that is over");
+}
+
 #[tokio::test]
 async fn who_is_frozen_past_its_lease_sends_nothing_says_so_and_goes_on_under_a_new_epoch() {
     let frozen = Frozen::new().await;

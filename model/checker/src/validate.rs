@@ -254,7 +254,7 @@ impl Description {
     }
 
     /// Whether time ever passes: only where a record, or what the tool remembers, waits for it.
-    pub(crate) fn time_passes(&self) -> bool {
+    pub fn time_passes(&self) -> bool {
         self.declared() == Kind::Observable || self.guard.window > 0 || self.tool.remembers > 0
     }
 

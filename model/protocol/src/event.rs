@@ -2,6 +2,9 @@
 
 use crate::record::{AttemptId, Epoch, Time, Verdict};
 
+#[cfg(feature = "serde")]
+use serde::{Deserialize, Serialize};
+
 /// An event, as one process saw it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Event<H> {
@@ -17,6 +20,7 @@ pub struct Event<H> {
 
 /// Whether a new operation is dispatched at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(Serialize, Deserialize), serde(rename_all = "kebab-case"))]
 pub enum Start {
     /// Created and dispatched in one durable write.
     Now,
@@ -26,6 +30,7 @@ pub enum Start {
 
 /// What happened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(Serialize, Deserialize), serde(rename_all = "kebab-case"))]
 pub enum What<H> {
     /// A caller asks for the operation (for the first time, or again).
     Call {
@@ -100,6 +105,7 @@ pub enum What<H> {
 
 /// A tool's answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(Serialize, Deserialize), serde(rename_all = "kebab-case"))]
 pub enum Reply<H> {
     /// It took effect.
     Result(H),
@@ -109,6 +115,7 @@ pub enum Reply<H> {
 
 /// What an error proves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(Serialize, Deserialize), serde(rename_all = "kebab-case"))]
 pub enum ErrorClass {
     /// The tool did not run: the request was never sent, or was refused before the tool was reached.
     NotRun,
@@ -121,6 +128,7 @@ pub enum ErrorClass {
 
 /// How an answer got lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(Serialize, Deserialize), serde(rename_all = "kebab-case"))]
 pub enum Loss {
     /// The time for an answer is over; a late one may still come.
     TimedOut,
@@ -130,6 +138,7 @@ pub enum Loss {
 
 /// How far a seal reaches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(Serialize, Deserialize), serde(rename_all = "kebab-case"))]
 pub enum SealScope {
     /// All attempts up to the one that the answer names.
     Attempts,
@@ -139,6 +148,7 @@ pub enum SealScope {
 
 /// The answer of a reconciliation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(Serialize, Deserialize), serde(rename_all = "kebab-case"))]
 pub enum Observation<H> {
     /// The effect happened.
     Applied(H),

@@ -30,7 +30,9 @@ pub struct Faulty {
     pub permanent: bool,
     /// How long a store takes before it is told to have been made; on the host's clock, as leases are.
     pub slow: Mutex<Duration>,
-    /// Whether leases can't be renewed.
+    /// How long the ledger's answer to the next renewal is on its way; that renewal is the last.
+    pub late: Mutex<Duration>,
+    /// Whether leases can't be renewed, nor new ones begun.
     pub cut_off: AtomicBool,
     pub stores: AtomicUsize,
 }
@@ -45,6 +47,7 @@ impl Faulty {
             reads_too: false,
             permanent: false,
             slow: Mutex::default(),
+            late: Mutex::default(),
             cut_off: AtomicBool::new(false),
             stores: AtomicUsize::new(0),
         }
@@ -66,6 +69,9 @@ impl Faulty {
 #[async_trait]
 impl Ledger for Faulty {
     async fn register(&self, lease: Duration) -> Result<Epoch, LedgerError> {
+        if self.cut_off.load(Ordering::SeqCst) {
+            return Err(self.error());
+        }
         self.inner.register(lease).await
     }
 
@@ -73,7 +79,13 @@ impl Ledger for Faulty {
         if self.cut_off.load(Ordering::SeqCst) {
             return Err(self.error());
         }
-        self.inner.renew(epoch, lease).await
+        let renewed = self.inner.renew(epoch, lease).await;
+        let late = *self.late.lock().unwrap();
+        if late > Duration::ZERO {
+            self.cut_off.store(true, Ordering::SeqCst);
+            tokio::time::sleep(late).await;
+        }
+        renewed
     }
 
     async fn retire(&self, epoch: Epoch) -> Result<(), LedgerError> {

@@ -323,7 +323,7 @@ impl Rules {
     }
 
     /// For which logical call a key's operation is.
-    pub(crate) fn call_of_record(&self, world: &World, key: u8) -> u8 {
+    pub fn call_of_record(&self, world: &World, key: u8) -> u8 {
         let by_key = self.call_of_key(key).filter(|_| !self.keys_are_shared());
         by_key.unwrap_or(world.keys[usize::from(key)].call)
     }

@@ -7,7 +7,7 @@ use settled_explorer::{Budget, PropertySet};
 
 use crate::description::{Checkpoint, Description, Keeps, KeySource, Kind};
 use crate::machine::{
-    Caller, CoreGuard, DescribedCaller, DescribedTool, Guard, GuardMachine, Interned, Machines, Tool,
+    Caller, CoreGuard, DescribedCaller, DescribedTool, Guard, GuardMachine, Interned, Machines, Tool, View,
 };
 
 use super::{Caller as CallerState, World};
@@ -77,6 +77,11 @@ impl Rules {
     #[must_use]
     pub fn dropping_late_messages(self) -> Rules {
         Rules { prunes: Rules::never_goes_back(&self.description), ..self }
+    }
+
+    /// What the world needs to know of a key's record.
+    pub fn view_of(&self, world: &World, key: u8) -> Option<View> {
+        world.keys[usize::from(key)].record.map(|record| self.guard.view(record))
     }
 
     /// Whether something had no room since it was asked last, so that something was left out.
