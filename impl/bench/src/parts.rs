@@ -7,8 +7,10 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use serde::Serialize;
-use settled::protocol::{Digest, Epoch, Event, Policy, Reply, Start, Time, ToolKind, Version, What, fingerprint};
-use settled::{Body, Engine, HISTORY_VERSION, Happened, History, HistoryLine, JsonLines, MemoryLedger, NoHistory};
+use settled::protocol::{Digest, Epoch, Event, Policy, Record, Reply, Start, Time, ToolKind, What, fingerprint};
+use settled::{
+    Body, Engine, HISTORY_VERSION, Happened, History, HistoryLine, JsonLines, MemoryLedger, NoHistory, Taken,
+};
 
 use crate::error::BenchError;
 use crate::guarded::{self, Nothing, RESULT, Scope, arguments};
@@ -52,8 +54,9 @@ pub async fn parts(dir: &Path, span: Duration) -> Result<Vec<Part>, BenchError> 
     let before = Usage::now();
     let noted = timed("the history, in the call", span, |number| {
         written += 1;
-        for what in story(number) {
-            let line = HistoryLine { v: HISTORY_VERSION, at: Time(1), by: Epoch(1), key: Some(key.clone()), what };
+        for what in story(number)? {
+            let (at, by) = (Time(1), Epoch(1));
+            let line = HistoryLine { v: HISTORY_VERSION, at, by, run: by, n: written, key: Some(key.clone()), what };
             history.record(&line);
         }
         // It is not to leave lines out because nothing else is done here.
@@ -64,7 +67,7 @@ pub async fn parts(dir: &Path, span: Duration) -> Result<Vec<Part>, BenchError> 
     })?;
     history.flush();
     let used = Usage::now().since(before).cpu;
-    let whole = used.map_or(noted.micros, |cpu| cpu.as_secs_f64() * 1e6 / f64::from(written));
+    let whole = used.map_or(noted.micros, |cpu| cpu.as_secs_f64() * 1e6 / written as f64);
     drop(history);
     std::fs::remove_file(&path).map_err(BenchError::file(&path))?;
     let writing = Part { what: "the history, in its own thread", micros: (whole - noted.micros).max(0.0) };
@@ -117,21 +120,36 @@ fn steps() -> Result<(), BenchError> {
 }
 
 /// The lines of a call that goes well.
-fn story(number: u64) -> [Happened; 6] {
+fn story(number: u64) -> Result<[Happened; 6], BenchError> {
     let digest = Digest::from_bytes([7; 32]);
     let asked: Bytes = arguments(number);
-    let stored = |version, state: &str, because: &str| Happened::Stored {
-        version: Version(version),
-        generation: 1,
-        state: state.to_owned(),
-        because: because.to_owned(),
+    let policy = Policy::new(ToolKind::Opaque);
+    let taken = |before: Option<&Record<Digest>>, what| {
+        let event = Event { now: Time(1), by: Epoch(1), draw: 0, what };
+        let step = policy.step(before, &event);
+        let record = guarded::stored_by(&step)?.record;
+        let because = settled::because(&what, before.map(Record::state), &record);
+        let stored = Happened::Stored {
+            state: record.state().name().into(),
+            because: because.into(),
+            expected: before.map(Record::version),
+            record: Box::new(record),
+            resource: None,
+            step: Box::new(Taken::new(policy, &event, &step.actions)),
+        };
+        Ok::<_, BenchError>((stored, record))
     };
-    [
-        Happened::Asked { fingerprint: digest, arguments: Body(asked.clone()) },
-        stored(1, "dispatched", "call"),
-        Happened::Sent { generation: 1, attempt: 1, epoch: Epoch(1), because: None, arguments: Body(asked) },
-        Happened::Replied { generation: 1, attempt: 1, reply: "result".to_owned(), digest },
-        stored(2, "settled", "reply"),
-        Happened::Answered { generation: 1, answer: "done".to_owned(), digest: Some(digest), replayed: false },
-    ]
+    let (begun, record) = taken(None, What::Call { fingerprint: digest, start: Start::Now })?;
+    let of = record.attempt_id().ok_or(BenchError::Ended("the core"))?;
+    let (generation, attempt) = (of.generation, of.attempt.get());
+    let (ended, _) = taken(Some(&record), What::Reply { of, reply: Reply::Result(digest) })?;
+    let call = number;
+    Ok([
+        Happened::Asked { call, fingerprint: digest, policy, arguments: Body(asked.clone()) },
+        begun,
+        Happened::Sent { generation, attempt, epoch: Epoch(1), because: None, arguments: Body(asked) },
+        Happened::Replied { generation, attempt, reply: "result".to_owned(), digest },
+        ended,
+        Happened::Answered { call, generation, answer: "done".to_owned(), digest: Some(digest), replayed: false },
+    ])
 }

@@ -1,26 +1,35 @@
 //! The time that all processes on a ledger share: its holder's.
 
+use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use nix::time::{ClockId, clock_gettime};
 use settled_protocol::Time;
 
 /// A clock that is set once, when it is made, and then only goes on: whoever sets the host's clock doesn't move it.
-#[derive(Debug)]
-pub(crate) struct Clock {
-    /// What to add to the time since the host was started, in milliseconds.
-    offset: u64,
+pub(crate) enum Clock {
+    Host {
+        /// What to add to the time since the host was started, in milliseconds.
+        offset: u64,
+    },
+    Simulated(Simulated),
 }
+
+/// Says what time it is in a simulation.
+pub(crate) type Simulated = Arc<dyn Fn() -> Time + Send + Sync>;
 
 impl Clock {
     /// A clock that shows the host's time now.
     pub fn new() -> Clock {
         let wall = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        Clock { offset: millis(wall).saturating_sub(since_start()) }
+        Clock::Host { offset: millis(wall).saturating_sub(since_start()) }
     }
 
     pub fn now(&self) -> Time {
-        Time(self.offset.saturating_add(since_start()))
+        match self {
+            Clock::Host { offset } => Time(offset.saturating_add(since_start())),
+            Clock::Simulated(now) => now(),
+        }
     }
 }
 

@@ -38,9 +38,18 @@ impl<T> std::fmt::Debug for Closed<T> {
 /// error, and the function isn't called again. Dropping it closes it.
 pub struct GroupCommit<T: Item> {
     shared: Arc<Shared<T>>,
-    committer: ThreadId,
+    committer: Option<ThreadId>,
     thread: Mutex<Option<JoinHandle<()>>>,
+    /// Where there is no thread: what commits, and the error that has poisoned it.
+    by_hand: Option<Mutex<ByHand<T>>>,
 }
+
+struct ByHand<T: Item> {
+    commit: Box<Commit<T>>,
+    poison: Option<T::Error>,
+}
+
+type Commit<T> = dyn FnMut(&mut [T]) -> Result<Option<Duration>, <T as Item>::Error> + Send;
 
 struct Shared<T> {
     state: Mutex<State<T>>,
@@ -79,7 +88,43 @@ impl<T: Item> GroupCommit<T> {
                 std::mem::forget(guard);
             }
         })?;
-        Ok(GroupCommit { shared, committer: thread.thread().id(), thread: Mutex::new(Some(thread)) })
+        let committer = Some(thread.thread().id());
+        Ok(GroupCommit { shared, committer, thread: Mutex::new(Some(thread)), by_hand: None })
+    }
+
+    /// Without a thread: what is queued is committed when [`run_queued`](GroupCommit::run_queued) is called, and not at all
+    /// otherwise.
+    pub fn by_hand(commit: impl FnMut(&mut [T]) -> Result<Option<Duration>, T::Error> + Send + 'static) -> Self {
+        let state = State { queue: Vec::new(), closed: false, wake_at: BUSY };
+        GroupCommit {
+            shared: Arc::new(Shared { state: Mutex::new(state), arrived: Condvar::new() }),
+            committer: None,
+            thread: Mutex::new(None),
+            by_hand: Some(Mutex::new(ByHand { commit: Box::new(commit), poison: None })),
+        }
+    }
+
+    /// Commits all that is queued as one batch, where there is no thread that does. Returns how many items that were.
+    pub fn run_queued(&self) -> usize {
+        let Some(by_hand) = &self.by_hand else { return 0 };
+        let ByHand { commit, poison } = &mut *lock(by_hand);
+        let mut batch = std::mem::take(&mut lock(&self.shared.state).queue);
+        let count = batch.len();
+        if count == 0 {
+            return 0;
+        }
+        let result = match poison {
+            Some(error) => Err(error.clone()),
+            None => commit(&mut batch).map(drop),
+        };
+        *poison = result.as_ref().err().cloned();
+        batch.into_iter().for_each(|item| item.complete(result.clone()));
+        count
+    }
+
+    /// How many items are queued.
+    pub fn queued(&self) -> usize {
+        lock(&self.shared.state).queue.len()
     }
 
     /// Queues an item. An accepted item will be completed, whatever happens, unless the commit function panics.
@@ -106,7 +151,13 @@ impl<T: Item> GroupCommit<T> {
     pub fn close(&self) {
         lock(&self.shared.state).closed = true;
         self.shared.arrived.notify_one();
-        if current() == self.committer {
+        if self.by_hand.is_some() {
+            // Nobody would commit them any more.
+            let dropped = std::mem::take(&mut lock(&self.shared.state).queue);
+            drop(dropped);
+            return;
+        }
+        if Some(current()) == self.committer {
             return;
         }
         // The lock is held while joining, so that whoever closes returns after the last completion.

@@ -5,10 +5,11 @@
 
 use std::collections::HashMap;
 use std::sync::Mutex;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use settled_protocol::Epoch;
+use tokio::time::Instant;
 
 use crate::sync::lock;
 

@@ -28,6 +28,9 @@ mod forgotten;
 mod frame;
 #[cfg(not(loom))]
 mod frame_v1;
+#[cfg(not(loom))]
+#[doc(hidden)]
+pub mod fuzzing;
 pub mod group_commit;
 #[cfg(not(loom))]
 mod index;
@@ -59,6 +62,8 @@ mod replay;
 mod seat;
 #[cfg(not(loom))]
 mod server;
+#[cfg(not(loom))]
+pub mod simulated;
 #[cfg(not(loom))]
 mod size;
 #[cfg(not(loom))]

@@ -11,7 +11,7 @@ use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
 use std::io::{self, Read, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 
 use settled::LedgerError;
 use settled_protocol::Epoch;
@@ -29,6 +29,16 @@ pub(crate) struct Owners {
     ours: Mutex<HashMap<Epoch, File>>,
     /// Those that connected guests are, each with the number of the connection.
     guests: Mutex<HashMap<Epoch, u64>>,
+    /// Who lives, where that isn't seen from files.
+    simulated: Option<Arc<dyn Processes>>,
+}
+
+/// The processes of a simulation.
+pub trait Processes: Send + Sync + 'static {
+    /// Whether the process that is this owner lives.
+    fn lives(&self, owner: Epoch) -> bool;
+    /// The owners whose processes live.
+    fn living(&self) -> Vec<Epoch>;
 }
 
 /// What an owner's file says of it.
@@ -42,7 +52,11 @@ pub(crate) enum Sign {
 
 impl Owners {
     pub fn new(ledger: &Path) -> Owners {
-        Owners { dir: ledger.join(DIRECTORY), ours: Mutex::default(), guests: Mutex::default() }
+        Owners { dir: ledger.join(DIRECTORY), ours: Mutex::default(), guests: Mutex::default(), simulated: None }
+    }
+
+    pub fn simulated(processes: Arc<dyn Processes>) -> Owners {
+        Owners { simulated: Some(processes), ..Owners::new(Path::new("")) }
     }
 
     /// Makes this process the owner of an epoch that was given to it.
@@ -94,6 +108,9 @@ impl Owners {
 
     /// Whether an owner may be alive, as far as its file says.
     pub fn sign(&self, epoch: Epoch) -> Result<Sign, LedgerError> {
+        if let Some(processes) = &self.simulated {
+            return Ok(if processes.lives(epoch) { Sign::Alive } else { Sign::Dead });
+        }
         if lock(&self.ours).contains_key(&epoch) {
             return Ok(Sign::Alive);
         }
@@ -132,6 +149,9 @@ impl Owners {
 
     /// The owners that have a file, alive or not.
     pub fn files(&self) -> Vec<Epoch> {
+        if let Some(processes) = &self.simulated {
+            return processes.living();
+        }
         let entries = fs::read_dir(&self.dir).into_iter().flatten().flatten();
         entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok().map(Epoch)).collect()
     }

@@ -11,7 +11,7 @@ use tokio::sync::oneshot;
 
 use crate::body::Tombstone;
 use crate::chain::Chains;
-use crate::clock::Clock;
+use crate::clock::{Clock, Simulated};
 use crate::commit::{Committer, Item, Write, Written};
 use crate::due::Point;
 use crate::error::from_io;
@@ -54,6 +54,14 @@ pub(crate) struct Store {
     held: Mutex<Option<DirLock>>,
 }
 
+/// How a store does what it does by itself.
+pub(crate) enum Run {
+    /// On threads of its own, by the host's clock.
+    Threads,
+    /// When it is told to, by another clock.
+    Simulated(Simulated),
+}
+
 /// A request to write, and whether it may have been carried out already.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Ticket {
@@ -80,18 +88,22 @@ impl Store {
             return Err(path::replaced(dir));
         }
         path::check_present(dir)?;
-        let (store, keeper) = Store::on(Arc::new(disk), dir, options, owners, held)?;
+        let disk: Arc<dyn Disk> = Arc::new(disk);
+        #[cfg(feature = "fault-points")]
+        let disk = crate::log::disk::wrap(disk).map_err(|e| from_io("use the disk of", dir, &e))?;
+        let (store, keeper) = Store::on(disk, dir, options, owners, Some(held), Run::Threads)?;
         *lock(&store.upkeep) = Some(Upkeep::start(keeper).map_err(|e| from_io("start a thread for", dir, &e))?);
         store.owners.clean();
         Ok(store)
     }
 
-    fn on(
+    pub(crate) fn on(
         disk: Arc<dyn Disk>,
         dir: &Path,
         options: &FileLedgerOptions,
         owners: Arc<Owners>,
-        held: DirLock,
+        held: Option<DirLock>,
+        run: Run,
     ) -> Result<(Store, Keeper), LedgerError> {
         let Replayed { log, index, forgotten, epoch, seen, snapshot } = replay::open(&disk, dir, options.log)?;
         let index = Arc::new(index);
@@ -109,8 +121,12 @@ impl Store {
         };
         let snapshot_bytes = Arc::new(AtomicU64::new(snapshot.bytes));
         let thread = |e| from_io("start a thread for", dir, &e);
-        let commits =
-            Arc::new(GroupCommit::start("settled-ledger", move |items| committer.commit(items)).map_err(thread)?);
+        let commit = move |items: &mut [Item]| committer.commit(items);
+        let (commits, clock) = match run {
+            Run::Threads => (GroupCommit::start("settled-ledger", commit).map_err(thread)?, Clock::new()),
+            Run::Simulated(now) => (GroupCommit::by_hand(commit), Clock::Simulated(now)),
+        };
+        let commits = Arc::new(commits);
         let store = Store {
             index: Arc::clone(&index),
             chains: chains.clone(),
@@ -119,11 +135,11 @@ impl Store {
             closed: AtomicBool::new(false),
             owners,
             leases: Arc::clone(&leases),
-            clock: Clock::new(),
+            clock,
             budget: Mutex::default(),
             upkeep: Mutex::default(),
             snapshot_bytes: Arc::clone(&snapshot_bytes),
-            held: Mutex::new(Some(held)),
+            held: Mutex::new(held),
         };
         store.adopt(&seen);
         let (dir, options) = (PathBuf::from(dir), options.log);
@@ -341,6 +357,11 @@ impl Store {
             keys: self.index.keys(),
             unsettled: self.index.unsettled(),
         }
+    }
+
+    /// Where its writes are queued.
+    pub(crate) fn commits(&self) -> &GroupCommit<Item> {
+        &self.commits
     }
 
     /// Finishes what was accepted, accepts nothing more, and lets go of the directory.

@@ -8,7 +8,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use settled::LedgerError;
-use tokio::sync::oneshot;
+use tokio::sync::oneshot::{self, error::TryRecvError};
 
 use crate::chain::Chains;
 use crate::commit::{Item, LogState, Write, Written};
@@ -233,7 +233,7 @@ impl Keeper {
         let (done, written) = oneshot::channel();
         let item = Item { write, key, expected: None, token: 0, again: false, frame, written: None, done };
         self.commits.submit(item).map_err(|_| closed())?;
-        Ok(Waiting(written))
+        Ok(Waiting { written, commits: Arc::clone(&self.commits) })
     }
 
     fn look(&self) -> Result<LogState, LedgerError> {
@@ -288,11 +288,19 @@ impl Keeper {
 }
 
 /// A write that is under way.
-pub(crate) struct Waiting(oneshot::Receiver<Result<Written, LedgerError>>);
+pub(crate) struct Waiting {
+    written: oneshot::Receiver<Result<Written, LedgerError>>,
+    commits: Arc<GroupCommit<Item>>,
+}
 
 impl Waiting {
-    pub fn wait(self) -> Result<Written, LedgerError> {
-        self.0.blocking_recv().map_err(|_| closed())?
+    pub fn wait(mut self) -> Result<Written, LedgerError> {
+        self.commits.run_queued();
+        match self.written.try_recv() {
+            Ok(written) => written,
+            Err(TryRecvError::Closed) => Err(closed()),
+            Err(TryRecvError::Empty) => self.written.blocking_recv().map_err(|_| closed())?,
+        }
     }
 }
 

@@ -1,6 +1,6 @@
 //! The database's tables and functions, brought to this version.
 
-use settled::LedgerError;
+use settled::{LedgerError, fault};
 use tokio_postgres::types::Type;
 use tokio_postgres::{Error, Transaction};
 
@@ -66,7 +66,10 @@ pub(crate) async fn migrate(live: &mut Live, schema: &str) -> Result<(), LedgerE
         transaction.execute_typed(&note, &[(&number, Type::INT4), (name, Type::TEXT)]).await.map_err(step)?;
         tracing::info!(schema, number, name, "the ledger's schema was brought further");
     }
-    transaction.commit().await.map_err(step)
+    fault::point("before-migration-commit");
+    transaction.commit().await.map_err(step)?;
+    fault::point("after-migration-commit");
+    Ok(())
 }
 
 /// The last step that was applied; none if there never was one.

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use settled::{Change, LedgerError};
+use settled::{Change, LedgerError, fault};
 use settled_protocol::Digest;
 use tokio::time::{Instant, sleep};
 use tokio_postgres::types::Type;
@@ -188,7 +188,9 @@ impl Storing {
     }
 
     async fn send(&self, live: &Live, items: &[&Item]) -> Result<Result<Vec<Became>, Error>, LedgerError> {
+        fault::point("before-sql-store");
         let sent = live.within(self.timeout, store(&live.client, &self.statement, self.patience, items)).await?;
+        fault::point("after-sql-store");
         if let Ok(became) = &sent {
             let stored = items.iter().zip(became).filter(|(_, became)| **became == Became::Stored);
             self.waiters.stored(stored.map(|(item, _)| (&item.hash, item.advances())));

@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use settled::{Change, Entry, LedgerError, Outgoing, Tool, ToolReply};
+use settled::{Change, Entry, LedgerError, Outgoing, Tool, ToolReply, fault};
 use settled_protocol::{Action, Digest, ErrorClass, Event, Policy, Time, ToolKind, What};
 use tokio_postgres::types::Type;
 use tokio_postgres::{Error, Transaction};
@@ -159,6 +159,7 @@ where
         let lending = tokio::time::timeout(self.limit, self.ledger.pool.lend());
         let mut lent = lending.await.map_err(|_| late("no connection was free"))?.map_err(Ended::Ledger)?;
         let transaction = lent.live().client.transaction().await?;
+        fault::point("after-begin");
         let prepared = tokio::time::timeout(self.limit, self.prepare(&transaction, outgoing));
         let (result, hash) = match prepared.await {
             Ok(Ok(prepared)) => prepared,
@@ -171,7 +172,10 @@ where
             // Closing the connection undoes it.
             Err(_) => return Err(late("its transaction was not done")),
         };
-        match tokio::time::timeout(self.limit, transaction.commit()).await {
+        fault::point("before-commit");
+        let committed = tokio::time::timeout(self.limit, transaction.commit()).await;
+        fault::point("after-commit");
+        match committed {
             Ok(Ok(())) => {
                 self.ledger.waiters.stored([(&hash, true)].into_iter());
                 lent.give_back();
@@ -198,6 +202,7 @@ where
         self.confirmed(&entry, outgoing, Digest::of(b""), now)?;
 
         let result = (self.effect)(transaction, outgoing).await.map_err(Ended::Undone)?;
+        fault::point("after-effect");
 
         let now = now.after(u64::try_from(begun.elapsed().as_millis()).unwrap_or(u64::MAX));
         let mut change = self.confirmed(&entry, outgoing, Digest::of(&result), now)?;

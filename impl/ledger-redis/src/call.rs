@@ -4,7 +4,7 @@ use std::sync::atomic::Ordering;
 
 use redis::aio::MultiplexedConnection;
 use redis::{FromRedisValue, RedisError, RedisResult, Script, ScriptInvocation, Value};
-use settled::LedgerError;
+use settled::{LedgerError, fault};
 use tokio::time::{Instant, timeout_at};
 
 use crate::entry::corrupt;
@@ -97,10 +97,13 @@ impl Link {
 
     /// Runs a script that changes what must not be lost, and waits for the replicas that must have it.
     pub(crate) async fn write(&self, call: ScriptInvocation<'_>) -> Result<Answer, LedgerError> {
-        match self.options.wait {
+        fault::point("before-script");
+        let answer = match self.options.wait {
             None => self.run(call, Repeat::Unsafe).await,
             Some(wait) => self.write_and_wait(Ask::Script(call), wait).await,
-        }
+        };
+        fault::point("after-script");
+        answer
     }
 
     async fn write_and_wait(&self, ask: Ask<'_>, wait: Wait) -> Result<Answer, LedgerError> {

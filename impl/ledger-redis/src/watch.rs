@@ -59,21 +59,32 @@ impl Watch {
 
     /// Waits on a channel, and says whether the server will tell of it.
     pub(crate) async fn on(self: &Arc<Watch>, channel: String) -> (Waiter, bool) {
-        let (told, tells) = oneshot::channel();
-        let waiter = {
-            let mut channels = self.channels();
-            let entry = channels.entry(channel.clone()).or_default();
-            entry.waiters += 1;
-            let waiter = Waiter { watch: self.clone(), channel: channel.clone(), changed: entry.changed.clone() };
-            if entry.subscribed {
-                return (waiter, true);
-            }
-            // Under the lock, so that it comes after the end of an earlier subscription.
-            let _ = self.wanted.send(Wanted::Subscribe(channel, told));
-            waiter
+        let (waiter, tells) = self.enter(channel);
+        let Some(tells) = tells else {
+            return (waiter, true);
         };
         let told = timeout(PATIENCE, tells).await;
         (waiter, matches!(told, Ok(Ok(()))))
+    }
+
+    /// Waits on a channel; what tells when the server will tell of it, unless it does already.
+    fn enter(self: &Arc<Watch>, channel: String) -> (Waiter, Option<oneshot::Receiver<()>>) {
+        let mut channels = self.channels();
+        let entry = channels.entry(channel.clone()).or_default();
+        entry.waiters += 1;
+        let waiter = Waiter { watch: self.clone(), channel: channel.clone(), changed: entry.changed.clone() };
+        if entry.subscribed {
+            return (waiter, None);
+        }
+        let (told, tells) = oneshot::channel();
+        // Under the lock, so that it comes after the end of an earlier subscription.
+        let _ = self.wanted.send(Wanted::Subscribe(channel, told));
+        (waiter, Some(tells))
+    }
+
+    /// Whether a subscription that was to end is wanted again. Its new waiters may have been told already that it is there.
+    fn is_wanted(&self, name: &str) -> bool {
+        self.channels().contains_key(name)
     }
 
     fn channels(&self) -> MutexGuard<'_, HashMap<String, Channel>> {
@@ -178,7 +189,8 @@ async fn serve(connection: PubSub, watch: &Weak<Watch>, wants: &mut mpsc::Unboun
                     let _ = told.send(());
                 }
                 Some(Wanted::Unsubscribe(name)) => {
-                    if !matches!(timeout(PATIENCE, sink.unsubscribe(name)).await, Ok(Ok(()))) {
+                    let Some(is_wanted) = watch.upgrade().map(|watch| watch.is_wanted(&name)) else { return true };
+                    if !is_wanted && !matches!(timeout(PATIENCE, sink.unsubscribe(name)).await, Ok(Ok(()))) {
                         return false;
                     }
                 }
@@ -202,4 +214,56 @@ async fn serve(connection: PubSub, watch: &Weak<Watch>, wants: &mut mpsc::Unboun
 
 async fn subscribe(sink: &mut PubSubSink, names: &[String]) -> bool {
     matches!(timeout(PATIENCE, sink.subscribe(names)).await, Ok(Ok(())))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    /// What the listening task does with its queue, with a set in the place of the server.
+    fn listen_once(watch: &Watch, wants: &mut mpsc::UnboundedReceiver<Wanted>, server: &mut BTreeSet<String>) {
+        match wants.try_recv() {
+            Ok(Wanted::Subscribe(name, told)) => {
+                server.insert(name.clone());
+                watch.subscribed(&[name]);
+                let _ = told.send(());
+            }
+            Ok(Wanted::Unsubscribe(name)) if !watch.is_wanted(&name) => drop(server.remove(&name)),
+            _ => {}
+        }
+    }
+
+    #[test]
+    fn who_is_told_that_the_server_tells_is_told_so_truly_whoever_comes_and_goes() {
+        for seed in 0..2_000 {
+            let mut random = fastrand::Rng::with_seed(seed);
+            let (wanted, mut wants) = mpsc::unbounded_channel();
+            let watch = Arc::new(Watch { channels: Mutex::default(), wanted });
+            let (mut server, mut waiters) = (BTreeSet::new(), Vec::new());
+            for _ in 0..40 {
+                match random.u8(..3) {
+                    0 => {
+                        let (waiter, tells) = watch.enter("a".to_owned());
+                        waiters.push((waiter, tells));
+                    }
+                    1 if !waiters.is_empty() => drop(waiters.swap_remove(random.usize(..waiters.len()))),
+                    _ => listen_once(&watch, &mut wants, &mut server),
+                }
+                for (_, tells) in &mut waiters {
+                    let told = tells.as_mut().is_none_or(|tells| !tells.is_terminated() && tells.try_recv().is_ok());
+                    if told {
+                        *tells = None;
+                        assert!(server.contains("a"), "of seed {seed}: a change would not be told");
+                    }
+                }
+            }
+            waiters.clear();
+            while !wants.is_empty() {
+                listen_once(&watch, &mut wants, &mut server);
+            }
+            assert!(server.is_empty() && watch.names().is_empty(), "of seed {seed}: something is left behind");
+        }
+    }
 }

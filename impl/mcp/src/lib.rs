@@ -15,6 +15,8 @@ mod book;
 mod call;
 pub mod config;
 mod frame;
+#[doc(hidden)]
+pub mod fuzzing;
 mod guard;
 mod keys;
 mod lines;

@@ -366,3 +366,6 @@ impl Supervisor {
 fn describe(status: Option<ExitStatus>) -> String {
     status.map_or_else(|| "its status is not known".to_owned(), |status| status.to_string())
 }
+
+#[cfg(test)]
+mod tests;

@@ -40,7 +40,7 @@ impl Fixture {
             ..FileLedgerOptions::default()
         };
         let owners = Arc::new(Owners::new(self.dir.path()));
-        Store::on(Arc::new(self.disk.clone()), self.dir.path(), &options, owners, held)
+        Store::on(Arc::new(self.disk.clone()), self.dir.path(), &options, owners, Some(held), Run::Threads)
     }
 }
 

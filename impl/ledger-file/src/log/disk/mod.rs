@@ -5,6 +5,8 @@
 
 mod fault;
 mod fs;
+#[cfg(all(feature = "fault-points", not(loom)))]
+mod injected;
 mod pages;
 mod place;
 
@@ -16,6 +18,8 @@ pub use fs::FsDisk;
 pub use place::Displaced;
 
 pub(crate) use fs::create_dir;
+#[cfg(all(feature = "fault-points", not(loom)))]
+pub(crate) use injected::wrap;
 pub(crate) use place::FileId;
 
 /// Bytes that a disk writes wholly or not at all, even when power fails. Disks with larger sectors satisfy this too.
