@@ -14,7 +14,7 @@ pub fn settled() -> &'static Path {
     let binary = BINARY.get_or_init(|| match std::env::var_os("SETTLED_BIN").map(PathBuf::from) {
         Some(given) if given.is_file() => Ok(given),
         Some(given) => Err(format!("SETTLED_BIN: there is no file {}", given.display())),
-        None => build(),
+        None => build("settled-cli", "settled"),
     });
     match binary {
         Ok(binary) => binary,
@@ -22,7 +22,15 @@ pub fn settled() -> &'static Path {
     }
 }
 
-fn build() -> Result<PathBuf, String> {
+/// Builds a program of a package of this workspace, with the feature `fault-points`, into the target directory and with the
+/// profile of the running test.
+///
+/// # Errors
+/// With what cargo says, if it can't be built.
+///
+/// # Panics
+/// If this is not a test that cargo runs.
+pub fn build(package: &str, program: &str) -> Result<PathBuf, String> {
     // …/TARGET/PROFILE/deps/TEST
     let test = std::env::current_exe().expect("the running test");
     let directory = test.ancestors().nth(2).expect("the test lies in a profile's directory");
@@ -33,13 +41,13 @@ fn build() -> Result<PathBuf, String> {
     };
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let built = Command::new(cargo)
-        .args(["build", "--quiet", "--package", "settled-cli", "--features", "fault-points", "--profile", profile])
+        .args(["build", "--quiet", "--package", package, "--features", "fault-points", "--profile", profile])
         .env("CARGO_TARGET_DIR", target)
         .current_dir(env!("CARGO_MANIFEST_DIR"))
         .output()
         .expect("cargo runs");
     if !built.status.success() {
-        return Err(format!("settled can't be built:\n{}", String::from_utf8_lossy(&built.stderr)));
+        return Err(format!("{program} can't be built:\n{}", String::from_utf8_lossy(&built.stderr)));
     }
-    Ok(directory.join("settled"))
+    Ok(directory.join(program))
 }

@@ -16,7 +16,7 @@ mod session;
 mod stage;
 mod wait;
 
-pub use binary::settled;
+pub use binary::{build, settled};
 pub use clients::{Attempt, Client, Run, Server};
 pub use ledger::Operation;
 pub use process::Process;

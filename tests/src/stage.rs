@@ -206,6 +206,22 @@ impl Stage {
         story
     }
 
+    /// Makes sure that the verifier finds nothing broken in the ledger and the history of this stage, if it has them. (A ledger
+    /// that a test has damaged can't be verified.)
+    #[track_caller]
+    pub fn expect_sound(&self) {
+        let ledger = self.path("ledger");
+        if !ledger.join("history.jsonl").exists() {
+            return;
+        }
+        let mut argv = self.settled(&["verify", "--json"]);
+        argv.push(ledger.into());
+        let ended = self.run(&argv);
+        let report: serde_json::Value = serde_json::from_str(&ended.lines.join("\n")).unwrap_or_default();
+        let violations = report["violations"].as_array().cloned().unwrap_or_default();
+        assert!(violations.is_empty(), "{violations:#?}\n{}", self.story());
+    }
+
     /// Makes sure that there are exactly so many effects; returns them.
     #[track_caller]
     pub fn expect_effects(&self, count: usize) -> Vec<String> {
@@ -215,9 +231,13 @@ impl Stage {
     }
 }
 
+/// Every test ends with what the verifier says of all that its proxies did.
 impl Drop for Stage {
     fn drop(&mut self) {
         clear(self.directory());
+        if !std::thread::panicking() {
+            self.expect_sound();
+        }
     }
 }
 

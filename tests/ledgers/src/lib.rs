@@ -6,6 +6,8 @@ pub mod make;
 mod run;
 pub mod stage;
 mod suite;
+mod tools;
+pub mod worker;
 
 pub use run::{SOON, Shared, Views, run};
 pub use suite::cases;

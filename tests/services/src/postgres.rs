@@ -75,6 +75,50 @@ impl Postgres {
         Ok(postgres)
     }
 
+    /// Starts a standby that follows this server, and from which can be read. This server acknowledges nothing from then on before
+    /// the standby shows it (`synchronous_commit = remote_apply`).
+    ///
+    /// # Errors
+    /// If it doesn't start, or doesn't follow.
+    pub fn standby(&self) -> io::Result<Postgres> {
+        let conninfo = format!(
+            "host=127.0.0.1 port={} user=postgres password={PASSWORD} application_name=standby sslmode=disable",
+            self.port
+        );
+        let setup = Setup::default().set("primary_conninfo", &conninfo);
+        let mut standby = Postgres::empty(self.programs.clone(), self.user.clone(), setup)?;
+        let mut copy = as_user(Command::new(self.programs.join("pg_basebackup")), self.user.as_ref());
+        copy.args(["-h", "127.0.0.1", "-U", "postgres", "-w", "-p", &self.port.to_string()]);
+        copy.args(["-X", "stream", "-c", "fast", "--no-sync", "-D"]).arg(standby.data());
+        run(copy.env("PGPASSWORD", PASSWORD).current_dir(standby.directory.path()))?;
+        private(&standby.data().join("standby.signal"), "", self.user.as_ref())?;
+        standby.start_again()?;
+        for setting in ["synchronous_standby_names = 'standby'", "synchronous_commit = 'remote_apply'"] {
+            self.sql(&format!("ALTER SYSTEM SET {setting}"))?;
+        }
+        self.sql("SELECT pg_reload_conf()")?;
+        let give_up = Instant::now() + START;
+        let follows = "SELECT current_setting('synchronous_commit'), sync_state FROM pg_stat_replication";
+        while self.sql(follows)? != "remote_apply|sync" {
+            if Instant::now() > give_up {
+                return Err(io::Error::other(format!("the standby doesn't follow:\n{}", standby.log())));
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        Ok(standby)
+    }
+
+    /// Makes a standby a server of its own, which can be written to. Returns when it can.
+    ///
+    /// # Errors
+    /// If that doesn't come about.
+    pub fn promote(&self) -> io::Result<()> {
+        match self.sql("SELECT pg_promote(true, 60)")?.as_str() {
+            "t" => Ok(()),
+            _ => Err(io::Error::other(format!("it was not promoted:\n{}", self.log()))),
+        }
+    }
+
     fn empty(programs: PathBuf, user: Option<User>, setup: Setup) -> io::Result<Postgres> {
         let directory = tempfile::Builder::new().prefix("settled-postgres-").tempdir()?;
         own(directory.path(), user.as_ref())?;

@@ -32,3 +32,16 @@ fn pgbouncer_takes_clients() {
     assert_ne!(bouncer.url(&server), server.url());
     assert!(bouncer.log().contains("process up"), "{}", bouncer.log());
 }
+
+#[test]
+fn a_standby_has_what_was_committed_and_can_be_promoted() {
+    let mut primary = Postgres::start().unwrap();
+    let standby = primary.standby().unwrap();
+    primary.sql("CREATE TABLE t AS SELECT 7 AS n").unwrap();
+    assert_eq!(standby.sql("SELECT n FROM t").unwrap(), "7");
+    assert!(standby.sql("INSERT INTO t VALUES (8)").is_err(), "it is only read from");
+    primary.kill();
+    standby.promote().unwrap();
+    standby.sql("INSERT INTO t VALUES (8)").unwrap();
+    assert_eq!(standby.sql("SELECT sum(n) FROM t").unwrap(), "15");
+}

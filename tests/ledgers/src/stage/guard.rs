@@ -6,7 +6,7 @@ use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -15,6 +15,9 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
 use super::wire::{Line, Request, Said, Settings, Told};
+
+/// The file, in its directory, that a guard writes its history to if it is given no other.
+pub const HISTORY: &str = "history.jsonl";
 
 /// How long a guard may take to start while its ledger is there.
 const START: Duration = Duration::from_secs(40);
@@ -37,7 +40,7 @@ fn faketime() -> PathBuf {
 pub struct Guard {
     child: Mutex<Child>,
     pid: Pid,
-    lines: Mutex<ChildStdin>,
+    lines: Mutex<Option<ChildStdin>>,
     waiting: Waiting,
     ready: Mutex<Receiver<u32>>,
     log: PathBuf,
@@ -52,23 +55,33 @@ impl Guard {
     /// # Panics
     /// If it can't be started.
     pub fn start(program: &str, settings: &Settings, directory: &Path, clock: Option<&str>) -> Guard {
-        static NUMBER: AtomicU64 = AtomicU64::new(0);
-        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
-        let log = directory.join(format!("guard.{number}"));
         let mut command = Command::new(program);
         if let Some(clock) = clock {
             // Only what a host's administrator can set is set.
             command.env("LD_PRELOAD", faketime()).env("FAKETIME", clock).env("FAKETIME_DONT_FAKE_MONOTONIC", "1");
         }
+        Guard::start_as(command, settings, directory)
+    }
+
+    /// Starts one by this command, which leads to the program and lacks only the settings, its last argument.
+    ///
+    /// # Panics
+    /// If it can't be started.
+    pub fn start_as(mut command: Command, settings: &Settings, directory: &Path) -> Guard {
+        static NUMBER: AtomicU64 = AtomicU64::new(0);
+        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+        let log = directory.join(format!("guard.{number}"));
+        let mut settings = settings.clone();
+        settings.history.get_or_insert_with(|| directory.join(HISTORY));
         let mut child = command
-            .arg(serde_json::to_string(settings).unwrap())
+            .arg(serde_json::to_string(&settings).unwrap())
             .env("RUST_LOG", "settled=info")
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(File::create(&log).unwrap())
             .spawn()
             .unwrap();
-        let lines = Mutex::new(child.stdin.take().unwrap());
+        let lines = Mutex::new(child.stdin.take());
         let said = BufReader::new(child.stdout.take().unwrap());
         let waiting: Waiting = Arc::new(Mutex::new(Some(HashMap::new())));
         let (is_ready, ready) = channel();
@@ -106,6 +119,38 @@ impl Guard {
         ready.unwrap_or_else(|_| panic!("the guard doesn't start:\n{}", self.log()))
     }
 
+    /// Waits until it works; whether it does, rather than having died before.
+    ///
+    /// # Panics
+    /// If it neither starts nor dies.
+    pub fn is_ready(&self) -> bool {
+        match self.ready.lock().unwrap().recv_timeout(START) {
+            Ok(_) => true,
+            Err(RecvTimeoutError::Disconnected) => false,
+            Err(RecvTimeoutError::Timeout) => panic!("the guard doesn't start:\n{}", self.log()),
+        }
+    }
+
+    /// Waits for so long until it works; whether it does.
+    pub fn is_ready_within(&self, limit: Duration) -> bool {
+        self.ready.lock().unwrap().recv_timeout(limit).is_ok()
+    }
+
+    /// Its process's number.
+    pub fn pid(&self) -> i32 {
+        self.pid.as_raw()
+    }
+
+    /// Ends its input: it finishes, says goodbye to the ledger, and ends. Returns when it has, or is killed.
+    pub fn end(&self) {
+        self.lines.lock().unwrap().take();
+        let until = Instant::now() + Duration::from_secs(10);
+        while !self.is_dead() && Instant::now() < until {
+            thread::sleep(Duration::from_millis(2));
+        }
+        self.kill();
+    }
+
     /// Asks for an operation. The answer comes, or the guard dies.
     pub fn call(&self, request: &Request) -> Receiver<Told> {
         let request = request.clone();
@@ -127,7 +172,9 @@ impl Guard {
         }
         let line = serde_json::to_string(&line(number)).unwrap() + "\n";
         // If it is dead, the caller learns that from the answer that doesn't come.
-        let _ = self.lines.lock().unwrap().write_all(line.as_bytes());
+        if let Some(lines) = self.lines.lock().unwrap().as_mut() {
+            let _ = lines.write_all(line.as_bytes());
+        }
         told
     }
 

@@ -135,7 +135,11 @@ impl World {
         }
         // A guard that was killed while it sent has sent nothing.
         let Ok(ask) = serde_json::from_str::<Ask>(&line) else { return };
-        let reply = if ask.observe { Some(self.observe(&ask)) } else { self.apply(&ask, &connection) };
+        let reply = match ask {
+            Ask { seal: Some(_), .. } => Some(Reply::Unclear),
+            Ask { observe: true, .. } => Some(self.observe(&ask)),
+            _ => self.apply(&ask, &connection),
+        };
         if let Some(reply) = reply {
             let line = serde_json::to_string(&reply).unwrap() + "\n";
             let _ = (&connection).write_all(line.as_bytes());

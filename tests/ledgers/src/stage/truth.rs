@@ -1,14 +1,17 @@
 //! What was told, what is recorded and what happened, side by side.
 
 use std::collections::{BTreeMap, HashMap};
+use std::path::Path;
 use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use settled::{Entry, Filter, Ledger};
 use settled_protocol::{Key, State, Verdict};
+use settled_verify::{Effect, Evidence, verify};
 use tokio::runtime::Runtime;
 
+use super::guard::HISTORY;
 use super::open::open;
 use super::tool::{ToolServer, result};
 use super::wire::{Answer, Request, Told};
@@ -28,6 +31,16 @@ impl Reader {
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
         let ledger = runtime.block_on(open(url)).unwrap();
         Reader { runtime, ledger }
+    }
+
+    /// The ledger.
+    pub fn ledger(&self) -> Arc<dyn Ledger> {
+        Arc::clone(&self.ledger)
+    }
+
+    /// Waits for what is done with it.
+    pub fn wait_for<T>(&self, future: impl Future<Output = T>) -> T {
+        self.runtime.block_on(future)
     }
 
     /// The entry of a key, if the ledger can be read now.
@@ -87,19 +100,50 @@ pub struct Truth {
 
 /// Compares. Nothing may be under way any more.
 pub fn compare(reader: &Reader, tool: &ToolServer, told: &[(Request, Told)]) -> Truth {
+    let mut happened: HashMap<Key, usize> = HashMap::new();
+    for effect in tool.effects() {
+        let request = Request { tool: effect.tool, id: effect.id, resource: effect.resource };
+        *happened.entry(request.key()).or_default() += 1;
+    }
+    let mut truth = compare_with(reader, &happened, told);
+    truth.lies.extend(violations(reader, &tool.directory().join(HISTORY), &happened));
+    truth
+}
+
+/// What the verifier finds in a history of all guards, the ledger and the effects.
+fn violations(reader: &Reader, history: &Path, effects: &HashMap<Key, usize>) -> Vec<String> {
+    let one = |key: &Key| Effect {
+        key: key.clone(),
+        generation: None,
+        attempt: None,
+        resource: None,
+        begun: None,
+        ended: None,
+    };
+    let evidence = Evidence {
+        histories: vec![history.to_owned()],
+        ledger: Some(reader.ledger()),
+        effects: effects.iter().flat_map(|(key, times)| vec![one(key); *times]).collect(),
+        effects_known: true,
+        ended: true,
+    };
+    match reader.wait_for(verify(&evidence)) {
+        Ok(report) if !report.is_violated() && report.lines > 0 => Vec::new(),
+        Ok(report) => vec![report.to_string()],
+        Err(error) => vec![error.to_string()],
+    }
+}
+
+/// Compares with the effects that there were.
+pub fn compare_with(reader: &Reader, effects: &HashMap<Key, usize>, told: &[(Request, Told)]) -> Truth {
     let mut truth = Truth::default();
-    let effects = tool.counts();
-    let mut by_key: HashMap<Key, Vec<&Told>> = HashMap::new();
+    let mut by_key: HashMap<Key, Vec<&Told>> = effects.keys().map(|key| (key.clone(), Vec::new())).collect();
     for (request, told) in told {
         *truth.answers.entry(format!("{:?}", told.answer)).or_default() += 1;
         by_key.entry(request.key()).or_default().push(told);
     }
-    for effect in tool.effects() {
-        let request = Request { tool: effect.tool, id: effect.id, resource: effect.resource };
-        by_key.entry(request.key()).or_default();
-    }
     for (key, told) in by_key {
-        let happened = effects.get(key.id()).copied().unwrap_or_default();
+        let happened = effects.get(&key).copied().unwrap_or_default();
         let entry = reader.get(&key);
         let state = entry.as_ref().map(|entry| *entry.record.state());
         let seen = format!("{key}: {happened} effects, told {told:?}, recorded {state:?}");

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
-use settled::protocol::{Backoff, Key, Policy, Retry, ToolKind};
+use settled::protocol::{Backoff, Key, Policy, Repeat, Retry, ToolKind};
 use settled::{Limits, Resource};
 
 /// The scope of all keys.
@@ -39,6 +39,12 @@ pub struct Settings {
     pub checks: u32,
     /// The operation at which the process stops itself, once it is durably dispatched and before it is sent.
     pub stop_at: Option<String>,
+    /// The longest wait before the second attempt.
+    pub backoff: u64,
+    /// How long an operation whose id begins with `brief` is kept.
+    pub brief: u64,
+    /// Where to write the history.
+    pub history: Option<PathBuf>,
 }
 
 impl Settings {
@@ -58,25 +64,34 @@ impl Settings {
             attempts: 5,
             checks: 40,
             stop_at: None,
+            backoff: 100,
+            brief: 100,
+            history: None,
         }
     }
 
-    /// What the tool of this name declares.
+    /// What the tool of this name declares of the operation with this id.
     ///
     /// # Panics
     /// If there is none.
-    pub fn policy(&self, tool: &str) -> Policy {
+    pub fn policy(&self, tool: &str, id: &str) -> Policy {
         let kind = match tool {
             "opaque" => ToolKind::Opaque,
+            "read-only" => ToolKind::ReadOnly,
+            "idempotent" => ToolKind::Idempotent,
+            "sealable" => ToolKind::Sealable,
+            "transactional" => ToolKind::Transactional,
             "observable" => ToolKind::Observable { settling: self.settling },
             "deduplicates" => {
                 ToolKind::Deduplicates { limit: self.limit, margin: self.margin, remembers_rejections: false }
             }
             other => panic!("there is no tool {other}"),
         };
-        let backoff = Backoff { base: 100, cap: 500 };
+        let backoff = Backoff { base: self.backoff, cap: self.backoff * 5 };
         let retry = Retry { attempts: self.attempts, total: 60_000, checks: self.checks, backoff };
-        Policy { retry, ..Policy::new(kind) }
+        let window = id.starts_with("brief").then_some(self.brief);
+        let repeat = Repeat { window, ..Repeat::ALWAYS_REPLAY };
+        Policy { retry, repeat, ..Policy::new(kind) }
     }
 
     /// How long things may take.
@@ -105,7 +120,12 @@ pub struct Request {
 impl Request {
     /// A call of an opaque tool, without a resource.
     pub fn opaque(id: impl Into<String>) -> Request {
-        Request { tool: "opaque".to_owned(), id: id.into(), resource: None }
+        Request::to("opaque", id)
+    }
+
+    /// A call of the tool of this name, without a resource.
+    pub fn to(tool: &str, id: impl Into<String>) -> Request {
+        Request { tool: tool.to_owned(), id: id.into(), resource: None }
     }
 
     /// Of an observable one.
@@ -221,6 +241,17 @@ pub struct Ask {
     pub resource: Option<String>,
     /// Only whether it was applied.
     pub observe: bool,
+    /// Whether it was applied, and if not, never to apply this.
+    pub seal: Option<Seal>,
+}
+
+/// What a tool is to forbid.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Seal {
+    /// The attempts up to the one asked about.
+    Attempts,
+    /// The whole operation.
+    Operation,
 }
 
 /// What the tool answers, in one line.
@@ -232,4 +263,8 @@ pub enum Reply {
     NotApplied,
     /// Observing: it can't be told.
     Unclear,
+    /// Sealing: it was not applied, and what was to be forbidden is.
+    Sealed,
+    /// It was sealed before, and was not applied.
+    Refused,
 }
