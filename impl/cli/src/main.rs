@@ -30,10 +30,15 @@ enum Command {
     Properties(commands::properties::PropertiesArgs),
     Faults(commands::faults::FaultsArgs),
     Bench(commands::bench::BenchArgs),
+    Simulate(commands::simulate::SimulateArgs),
     Mcp(commands::mcp::McpArgs),
+    Replay(commands::replay::ReplayArgs),
+    #[command(hide = true)]
+    ReplayPart(commands::replay::PartArgs),
     Log(commands::log::LogArgs),
     Resolve(commands::resolve::ResolveArgs),
     Stats(commands::stats::StatsArgs),
+    Verify(commands::verify::VerifyArgs),
 }
 
 fn main() -> ExitCode {
@@ -56,9 +61,13 @@ fn run(command: Command) -> Result<Exit, Failure> {
         Command::Properties(args) => commands::properties::run(args),
         Command::Faults(args) => commands::faults::run(args),
         Command::Bench(args) => commands::bench::run(args),
+        Command::Simulate(args) => commands::simulate::run(args),
         Command::Mcp(args) => commands::mcp::run(args),
+        Command::Replay(args) => commands::replay::run(args),
+        Command::ReplayPart(args) => commands::replay::run_part(&args),
         Command::Log(args) => commands::log::run(args),
         Command::Resolve(args) => commands::resolve::run(args),
         Command::Stats(args) => commands::stats::run(args),
+        Command::Verify(args) => commands::verify::run(args),
     }
 }

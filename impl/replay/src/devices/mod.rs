@@ -1,0 +1,7 @@
+//! Devices that act offline and merge: their counterexamples on real processes.
+
+mod play;
+mod replica;
+
+pub use play::{replay, survive};
+pub use replica::{Operation, Replica};

@@ -1,0 +1,123 @@
+//! The model's counterexamples on real processes.
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use settled_model::{Limits, PropertyName, Trace, check, library};
+use settled_replay::{Options, Program, TraceError, Verdict, all, read, replay, survive, table};
+
+fn options() -> Options {
+    let path = PathBuf::from(env!("CARGO_BIN_EXE_settled-replay-part"));
+    Options {
+        program: Program { path, arguments: Vec::new() },
+        patience: Duration::from_secs(60),
+        ledger: None,
+        keep: None,
+        proxy: None,
+        mistakes: true,
+    }
+}
+
+fn traces(name: &str) -> Vec<Trace> {
+    let report = check(&library::load(name).unwrap(), Limits::default(), |_| {}).unwrap();
+    report.violations().map(|(_, trace)| trace.clone()).collect()
+}
+
+fn trace(name: &str, property: PropertyName) -> Trace {
+    traces(name).into_iter().find(|trace| trace.property == property).unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_counterexample_happens_and_every_sound_protocol_survives_its_schedule() {
+    let all = all(&[], &options(), 4, |_| {}).await.unwrap();
+    assert!(all.agrees(), "{}", table::all(&all));
+    let replayed = |name: &str| all.rows.iter().any(|row| row.protocol == name);
+    for (name, _) in library::SHIPPED {
+        assert!(replayed(name) || all.sound.iter().any(|sound| sound == name), "{name} is missing");
+    }
+    assert!(all.rows.len() >= 96, "{} counterexamples", all.rows.len());
+    for row in &all.rows {
+        assert!(row.replay.agrees(), "{}: there is nothing to replay it on", row.protocol);
+        assert!(row.survival.is_some(), "{}: nothing to compare with", row.protocol);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn guards_that_make_no_mistake_part_from_the_trace() {
+    let options = Options { mistakes: false, patience: Duration::from_secs(3), ..options() };
+    for (name, property, at) in [
+        ("claim-read-then-write", PropertyName::AtMostOnce, 8),
+        ("server-error-means-failed", PropertyName::NoFalseFailure, 5),
+        ("lease-shorter-than-call", PropertyName::AtMostOnce, 6),
+        ("no-fingerprint", PropertyName::NoSuppression, 8),
+        ("optimistic-answer", PropertyName::NoPhantomSuccess, 3),
+        ("volatile-intent", PropertyName::AtMostOnce, 7),
+    ] {
+        let outcome = replay(&trace(name, property), &options).await.unwrap();
+        match &outcome.verdict {
+            Verdict::Parted { step, .. } => assert_eq!(*step, at, "{}", table::outcome(&outcome)),
+            other => panic!("{name}: {other:?}"),
+        }
+        assert!(!outcome.violated, "{name}");
+    }
+    // Where nothing but the end tells, it is the end that differs.
+    for (name, property) in [
+        ("volatile-intent", PropertyName::IntentFirst),
+        ("ietf-idempotency-key", PropertyName::CanSettle),
+        ("in-progress-for-ever", PropertyName::CanSettle),
+    ] {
+        let outcome = replay(&trace(name, property), &options).await.unwrap();
+        assert_eq!(outcome.verdict, Verdict::Differs, "{}", table::outcome(&outcome));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_unsound_protocol_does_not_survive() {
+    for (schedule, property, guard) in [
+        ("lease-shorter-than-call", PropertyName::AtMostOnce, "lease-shorter-than-call"),
+        ("naive-retry", PropertyName::NoFalseFailure, "server-error-means-failed"),
+        ("not-found-means-failed", PropertyName::AtMostOnce, "not-found-means-failed"),
+    ] {
+        let survival = survive(&trace(schedule, property), &library::load(guard).unwrap(), &options()).await.unwrap();
+        assert!(!survival.survived(), "{survival:?}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_files_of_a_replay_can_be_kept() {
+    let keep = tempfile::tempdir().unwrap();
+    let options = Options { keep: Some(keep.path().to_owned()), ..options() };
+    let outcome = replay(&trace("redis-failover", PropertyName::AtMostOnce), &options).await.unwrap();
+    assert!(outcome.agrees(), "{}", table::outcome(&outcome));
+    let kept = outcome.kept.unwrap();
+    for file in ["conductor.log", "effects.jsonl", "guard-1.history.jsonl", "verified.txt", "ledger"] {
+        assert!(kept.join(file).exists(), "{file}");
+    }
+    assert_eq!(outcome.told, Vec::<String>::new(), "its answers were lost");
+    assert!(outcome.verified.unwrap().iter().any(|name| name == "at-most-once"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_no_trace_is_refused() {
+    let good = trace("mcp-2025-11-25", PropertyName::AtMostOnce);
+    let text = serde_json::to_string(&good).unwrap();
+    assert_eq!(read(&text).unwrap(), good);
+    let refused = |text: &str| read(text).unwrap_err();
+    assert!(matches!(refused(&text[..text.len() / 2]), TraceError::NoTrace(_)));
+    assert!(matches!(refused("{\"format\": 2, \"steps\": []}"), TraceError::NoTrace(_)));
+    assert!(matches!(refused("[1, 2]"), TraceError::NoTrace(_)));
+    assert!(matches!(refused(&text.replacen("\"format\":2", "\"format\":7", 1)), TraceError::Format { found: 7 }));
+
+    let mut swapped = good.clone();
+    swapped.steps.swap(1, 2);
+    match replay(&swapped, &options()).await.unwrap_err() {
+        TraceError::NotARun { step, .. } => assert_eq!(step, 2),
+        other => panic!("{other}"),
+    }
+    let mut other = good.clone();
+    other.description["guard"]["processes"] = 1.into();
+    assert!(matches!(replay(&other, &options()).await, Err(TraceError::NotARun { step: 1, .. })));
+    other.description["guard"]["processes"] = 9.into();
+    assert!(matches!(replay(&other, &options()).await, Err(TraceError::Description(_))));
+}
