@@ -59,7 +59,7 @@ pub struct PartArgs {
 }
 
 /// How many replays run at once. They mostly wait.
-const AT_ONCE: usize = 4;
+const AT_ONCE: usize = 8;
 
 /// Runs a process of a replay.
 pub fn run_part(args: &PartArgs) -> Result<Exit, Failure> {
