@@ -7,7 +7,7 @@
 
 use std::time::Duration;
 
-use loom::sync::{Arc, Mutex};
+use loom::sync::{Arc, Condvar, Mutex};
 use loom::thread;
 use settled::line_queue::LineQueue;
 
@@ -20,11 +20,16 @@ enum Line {
 struct World {
     queue: LineQueue<Line>,
     file: Mutex<Vec<Line>>,
+    grown: Condvar,
 }
 
 impl World {
     fn new(room: usize) -> Arc<World> {
-        Arc::new(World { queue: LineQueue::new(room, 2, Duration::ZERO), file: Mutex::new(Vec::new()) })
+        Arc::new(World {
+            queue: LineQueue::new(room, 2, Duration::ZERO),
+            file: Mutex::new(Vec::new()),
+            grown: Condvar::new(),
+        })
     }
 
     fn record(&self, line: u64) {
@@ -42,6 +47,7 @@ impl World {
             let count = lines.len();
             self.file.lock().unwrap().append(&mut lines);
             self.queue.wrote(count);
+            self.grown.notify_all();
         }
         self.queue.end();
     }
@@ -113,6 +119,22 @@ fn nobody_waits_for_a_writer_that_is_gone() {
         world.record(1);
         world.record(2);
         world.queue.flush();
+        writer.join().unwrap();
+    });
+}
+
+#[test]
+fn lines_are_written_also_if_nobody_hurries() {
+    explore(|| {
+        let world = World::new(9);
+        let writer = writer(&world, usize::MAX);
+        world.record(1);
+        let mut file = world.file.lock().unwrap();
+        while file.is_empty() {
+            file = world.grown.wait(file).unwrap();
+        }
+        drop(file);
+        world.queue.close();
         writer.join().unwrap();
     });
 }

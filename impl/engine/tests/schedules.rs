@@ -28,7 +28,7 @@ use tokio::task::{AbortHandle, yield_now};
 use tokio::time::sleep;
 
 /// How many schedules, unless one is asked for.
-const SCHEDULES: u64 = 600;
+const SCHEDULES: u64 = 4_000;
 
 /// Far more than all that is waited for takes by the paused clock, and far less than what ends a wait that nobody ended.
 const LONGEST: Duration = Duration::from_secs(20_000);

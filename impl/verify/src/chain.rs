@@ -108,7 +108,12 @@ impl<'a> Chain<'a> {
                 (Some(expected), Some(before)) if expected == before.version() => Some(Some(before)),
                 (Some(expected), Some(before)) if expected.0 == before.version().0 + 1 => {
                     let is_its_own = link.step().is_some_and(|step| step.policy.tool == ToolKind::Transactional);
-                    match search::committed_between(&before, &link.record).filter(|_| is_its_own) {
+                    let leads = |confirmed: &Record<Digest>| {
+                        link.step().is_some_and(|step| {
+                            step.policy.step(Some(confirmed), &step.event()).record == Some(link.record)
+                        })
+                    };
+                    match search::committed_between(&before, &link.record).filter(|it| is_its_own && leads(it)) {
                         Some(confirmed) => {
                             case.report.inferred += 1;
                             let inserted = Link { record: confirmed, before: None, lines: Vec::new(), kept: None };

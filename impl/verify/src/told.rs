@@ -1,6 +1,6 @@
 //! What callers were told, beside what is recorded.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use settled_protocol::{Cause, Digest, Key, Outcome, State, ToolKind, Verdict};
 
@@ -12,6 +12,7 @@ use crate::verifier::Case;
 
 pub(crate) fn check(case: &mut Case<'_>, key: &Key, facts: &KeyFacts, chain: &Chain<'_>) {
     asked_once(case, key, facts);
+    let joined: BTreeSet<_> = facts.joined.iter().map(|(place, call)| (place.run, *call)).collect();
     let mut firsts: BTreeMap<u32, &Place> = BTreeMap::new();
     let calls: BTreeMap<_, _> = facts.asked.iter().map(|asked| ((asked.place.run, asked.call), asked)).collect();
     for answered in &facts.answered {
@@ -23,7 +24,8 @@ pub(crate) fn check(case: &mut Case<'_>, key: &Key, facts: &KeyFacts, chain: &Ch
             missing(case, &answered.place, &place, Property::WholeHistory, "an answer to a call that nobody made");
         }
         let operation = chain.operation(answered.generation);
-        let told = Told { facts, chain, answered, asked, operation, place: &place };
+        let has_joined = joined.contains(&(answered.place.run, answered.call));
+        let told = Told { facts, chain, answered, asked, operation, has_joined, place: &place };
         match answered.answer.as_str() {
             "done" => told.done(case),
             "failed" => told.failed(case),
@@ -92,6 +94,7 @@ struct Told<'a> {
     answered: &'a Answered,
     asked: Option<&'a Asked>,
     operation: Option<&'a Operation>,
+    has_joined: bool,
     place: &'a Where,
 }
 
@@ -297,6 +300,10 @@ impl Told<'_> {
     fn of_its_wish(&self, case: &mut Case<'_>) {
         let (Some(asked), Some(operation)) = (self.asked, self.operation) else { return };
         if !matches!(self.answered.answer.as_str(), "done" | "failed") {
+            return;
+        }
+        // Who joins a call that came before is told what that one is told.
+        if self.has_joined {
             return;
         }
         case.report.check(Property::NoSuppression);

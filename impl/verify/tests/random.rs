@@ -74,10 +74,13 @@ fn op() -> impl Strategy<Value = Op> {
     ]
 }
 
+/// For each operation the attempts that had an effect, and their results.
+type Applied = BTreeMap<(Key, u32), Vec<(u32, Bytes)>>;
+
 /// Applies each operation as the replies say; keeps its own truth.
 struct Shop {
     replies: Mutex<Vec<(u64, Reply)>>,
-    effects: Mutex<BTreeMap<(Key, u32), Vec<(u32, Bytes)>>>,
+    effects: Mutex<Applied>,
     /// The attempts up to this one are refused.
     sealed: Mutex<BTreeMap<(Key, u32), u32>>,
     /// Only one effect for each operation.
