@@ -43,7 +43,7 @@ impl<'a> Choices<'a> {
 
     /// One of these texts, which are not none.
     pub fn of(&mut self, texts: &[&'static str]) -> &'static str {
-        *self.pick::<&'static str>(texts)
+        self.pick::<&'static str>(texts)
     }
 
     /// The rest.

@@ -92,6 +92,29 @@ pub fn any_snapshot(bytes: &[u8]) {
     assert_eq!(Some(&opened.entries().unwrap()), states.last());
 }
 
+/// The snapshot of a ledger, changed in a few places, with all checksums as they were: what the log says stays.
+pub fn changed_snapshot(bytes: &[u8]) {
+    let mut choices = Choices::new(bytes);
+    let disk = FaultDisk::new(3);
+    let states = write(&disk, &mut choices);
+    let ledger = Ledger::open(&disk).expect("nothing is damaged");
+    ledger.snapshot().expect("the disk works");
+    drop(ledger);
+    disk.kill();
+    let Some(mut snapshot) = disk.bytes("snapshot") else { return };
+    for _ in 0..=choices.below(4) {
+        // Most of it is empty sections.
+        let told: Vec<usize> = (0..snapshot.len()).filter(|at| snapshot[*at] != 0).collect();
+        let at = *choices.pick(&told) + choices.below(3);
+        if let Some(byte) = snapshot.get_mut(at) {
+            *byte ^= 1 << choices.below(8);
+        }
+    }
+    disk.replace("snapshot", Some(snapshot));
+    let opened = Ledger::open(&disk).expect("the log is whole");
+    assert_eq!(Some(&opened.entries().unwrap()), states.last());
+}
+
 /// Any bytes as a frame of the log, and as a message between processes.
 pub fn any_frame(bytes: &[u8]) {
     frame(bytes);

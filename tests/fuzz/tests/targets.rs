@@ -65,6 +65,7 @@ macro_rules! parsing {
 }
 
 choosing!(a_damaged_ledger_is_one_of_its_pasts_or_says_that_it_is_damaged, ledger::damaged);
+choosing!(a_changed_snapshot_does_no_harm, ledger::changed_snapshot);
 choosing!(however_arguments_are_spelled_what_means_the_same_has_one_fingerprint, arguments::spellings);
 
 parsing!(json_in_any_form, "json", arguments::any_json);

@@ -76,7 +76,7 @@ const MOST: usize = 3_000;
 fn is_complete() -> bool {
     COUNTS.with_borrow(|counts| {
         let both = |kind: &&str| counts.get(*kind).is_some_and(|(successes, failures)| *successes > 0 && *failures > 0);
-        KINDS.iter().all(|kind| both(kind))
+        KINDS.iter().all(both)
     })
 }
 
