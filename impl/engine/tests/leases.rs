@@ -88,6 +88,23 @@ async fn who_is_frozen_past_its_lease_sends_nothing_says_so_and_goes_on_under_a_
 }
 
 #[tokio::test]
+async fn what_an_owner_sent_whose_lease_is_over_is_recovered() {
+    let memory = Arc::new(MemoryLedger::new());
+    let ledger = Arc::new(Faulty::new(memory.clone(), Fault::Before, usize::MAX, 0));
+    let options = EngineOptions { lease: LEASE, ..EngineOptions::default() };
+    let engine = Engine::start(ledger.clone(), options).await.unwrap();
+    let tool = Script::new([Play::Hang]);
+    let waits = spawn_call(&engine, operation(opaque()), &tool);
+    until("the send", async || tool.sends() == 1).await;
+    ledger.cut_off.store(true, Ordering::SeqCst);
+    until("the end of the lease", async || memory.liveness(engine.epoch()).await.unwrap() == Liveness::Lapsed).await;
+    let other = Engine::start(memory.clone(), EngineOptions::default()).await.unwrap();
+    let recovered = other.recover(&recoverable(opaque(), &tool)).await.unwrap();
+    assert_eq!((recovered.found, recovered.alive, recovered.escalated), (1, 0, 1));
+    waits.abort();
+}
+
+#[tokio::test]
 async fn an_operation_taken_over_meanwhile_is_settled_by_what_its_first_owner_knows() {
     let frozen = Frozen::new().await;
     let tool = Script::new([]);

@@ -1,0 +1,39 @@
+//! A key begins another operation, with other arguments, while a call's own operation still waits to be sent.
+#![cfg(not(loom))]
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
+mod support;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use settled::protocol::{Ends, ToolKind};
+use settled::{Answer, Engine, MemoryLedger, Operation, Resource};
+use support::{Fault, Faulty, Script, done, ends, key, options, spawn_call, with_arguments};
+
+fn waiting(arguments: &'static str) -> Operation {
+    let resource = Some(Resource { scope: "test".to_owned(), name: "account 1".to_owned() });
+    Operation { resource, ..with_arguments(ends(ToolKind::Opaque, Ends::OnFailure), arguments) }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_caller_is_not_told_the_outcome_of_another_operation() {
+    let memory = Arc::new(MemoryLedger::new());
+    let (options, _alerts) = options();
+    let start = async |failing| {
+        let ledger = Faulty::new(memory.clone(), Fault::Before, failing, 1);
+        Engine::start(Arc::new(ledger), options.clone()).await.unwrap()
+    };
+    // Of each, the store fails that is to send the operation in its turn; a few milliseconds later it is tried again.
+    let (first, second) = (start(2).await, start(3).await);
+    let (tool_of_first, tool_of_second) = (Script::new([]), Script::new([]));
+
+    let told_first = spawn_call(&first, waiting("{\"cents\":4200}"), &tool_of_first);
+    tokio::time::sleep(Duration::from_millis(2)).await;
+    assert!(second.cancel(&key()).await.unwrap());
+    let told_second = spawn_call(&second, waiting("{\"cents\":7}"), &tool_of_second);
+
+    assert_eq!(told_first.await.unwrap().unwrap().answer, Answer::Expired);
+    assert_eq!(told_second.await.unwrap().unwrap().answer, done("ok", false));
+    assert_eq!((tool_of_first.sends(), tool_of_second.sends()), (0, 1));
+}
