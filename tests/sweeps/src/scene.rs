@@ -50,6 +50,8 @@ pub struct Plot {
     pub second: Vec<Fate>,
     /// What befalls the tool.
     pub tool: Vec<Fate>,
+    /// Whether histories would be damaged by it, too: then none are looked at.
+    pub unwritten: bool,
 }
 
 /// How a run ended.
@@ -77,6 +79,7 @@ pub struct Scene {
     tool: Tool,
     url: String,
     kind: &'static str,
+    unwritten: bool,
     directory: TempDir,
 }
 
@@ -98,12 +101,15 @@ impl Scene {
         let url = place.new_ledger(directory.path());
         let mut settings = settings(&url, directory.path());
         change(&mut settings);
+        if plot.unwritten {
+            settings.history = None;
+        }
         let company: Arc<Company> = Arc::default();
         let seat =
             |fates| Seat::new(worker(), settings.clone(), directory.path().to_owned(), fates, Arc::clone(&company));
         let (first, second) = (seat(plot.first), seat(plot.second));
         let tool = Tool::start(directory.path(), plot.tool);
-        Scene { first, second, company, tool, url, kind, directory }
+        Scene { first, second, company, tool, url, kind, unwritten: plot.unwritten, directory }
     }
 
     /// A call of its tool.
@@ -174,7 +180,7 @@ impl Scene {
             ended: None,
         };
         let history = self.directory().join(HISTORY);
-        if !history.exists() {
+        if self.unwritten {
             return Vec::new();
         }
         let evidence = Evidence {

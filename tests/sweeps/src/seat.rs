@@ -17,8 +17,8 @@ const NO_ANSWER: Duration = Duration::from_secs(60);
 /// How often nothing may be sent before somebody starts the guards again.
 const TROUBLE: usize = 4;
 
-/// How long a guard whose disk fails, or that has too little of something, may try to start.
-const BRIEFLY: Duration = Duration::from_secs(3);
+/// How long guards are waited for, one of which has a disk that fails, or too little of something.
+const BRIEFLY: Duration = Duration::from_secs(4);
 
 /// What befalls a process.
 #[derive(Clone, Debug, Default)]
@@ -165,10 +165,11 @@ impl Seat {
         command.env("SETTLED_DISK_LOG", self.directory.join("faults"));
         let next = Arc::new(Guard::start_as(command, &self.settings, &self.directory));
         lock(&self.company.guards).push(Arc::clone(&next));
-        match fate.may_not_start {
+        match fate.may_not_start || self.company.watched.load(Ordering::SeqCst) {
             true if !next.is_ready_within(BRIEFLY) => {
                 self.company.note_trouble();
-                next.kill();
+                // It may be the holder's disk that keeps it from working.
+                self.company.disperse();
             }
             true => {}
             false => drop(next.is_ready()),

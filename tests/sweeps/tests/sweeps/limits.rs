@@ -52,13 +52,8 @@ fn a_process_runs_out() {
         let mut row = Row { ledger: "file", kind: "opaque", process: limit.to_owned(), ..Row::default() };
         for amount in amounts {
             let first = vec![Fate::shell(&limit.replace('N', &amount.to_string()))];
-            let plot = Plot { first, ..Plot::default() };
-            let ended = act(Scene::set_with(&Place::File, "opaque", plot, |settings| {
-                if limit.starts_with("ulimit -f") {
-                    // It would be cut, too.
-                    settings.history = None;
-                }
-            }));
+            let plot = Plot { first, unwritten: limit.starts_with("ulimit -f"), ..Plot::default() };
+            let ended = act(Scene::set(&Place::File, "opaque", plot));
             row.runs += 1;
             // Where there were too few descriptors for all, some were lost on the way.
             let unknown = limit.starts_with("ulimit -n") && ended.truth.answers.contains_key("Unknown");
