@@ -162,8 +162,15 @@ mod tests {
     fn lines_are_appended_in_order_and_survive_a_second_opening() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("history.jsonl");
-        let line =
-            |n| HistoryLine { v: HISTORY_VERSION, at: Time(n), by: Epoch(1), run: Epoch(1), n: 1, key: None, what: Happened::Started };
+        let line = |n| HistoryLine {
+            v: HISTORY_VERSION,
+            at: Time(n),
+            by: Epoch(1),
+            run: Epoch(1),
+            n: 1,
+            key: None,
+            what: Happened::Started,
+        };
         for n in [1, 3] {
             let history = JsonLines::append_to(&path).unwrap();
             history.record(&line(n));
@@ -181,7 +188,15 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("history.jsonl");
         std::fs::write(&path, b"{\"v\":2,\"at\":").unwrap();
-        let line = HistoryLine { v: HISTORY_VERSION, at: Time(1), by: Epoch(1), run: Epoch(1), n: 1, key: None, what: Happened::Started };
+        let line = HistoryLine {
+            v: HISTORY_VERSION,
+            at: Time(1),
+            by: Epoch(1),
+            run: Epoch(1),
+            n: 1,
+            key: None,
+            what: Happened::Started,
+        };
         JsonLines::append_to(&path).unwrap().record(&line);
         let text = std::fs::read_to_string(&path).unwrap();
         let last = text.lines().nth(1).unwrap();
@@ -213,7 +228,15 @@ mod tests {
         });
         history.flush();
         // What was left out at the end is told with the next line.
-        let last = HistoryLine { v: HISTORY_VERSION, at: Time(1), by: Epoch(1), run: Epoch(1), n: 1, key: None, what: Happened::Started };
+        let last = HistoryLine {
+            v: HISTORY_VERSION,
+            at: Time(1),
+            by: Epoch(1),
+            run: Epoch(1),
+            n: 1,
+            key: None,
+            what: Happened::Started,
+        };
         history.record(&last);
         drop(history);
         let mut told = 0;

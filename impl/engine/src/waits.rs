@@ -115,7 +115,9 @@ impl Drive {
                         () = self.inner.changed(&self.subject.key, seen) => false,
                     };
                     match self.inner.look(&self.subject.key).await? {
-                        Some(entry) if over && !(self.ask.is_some() && self.is_gone(Some(&entry.record))) => break entry,
+                        Some(entry) if over && !(self.ask.is_some() && self.is_gone(Some(&entry.record))) => {
+                            break entry;
+                        }
                         Some(entry) if Some(entry.record.version()) == seen => {}
                         // Another process has taken it further.
                         _ => return Ok(Found::LookAgain),

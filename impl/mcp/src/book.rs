@@ -1,6 +1,6 @@
 //! Who waits for which answer, and what the session was.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::oneshot;
@@ -60,8 +60,8 @@ pub(crate) struct Open {
 
 #[derive(Default)]
 struct Pages {
-    own: HashMap<String, oneshot::Sender<OwnReply>>,
-    passed: HashMap<IdKey, Passed>,
+    own: BTreeMap<String, oneshot::Sender<OwnReply>>,
+    passed: BTreeMap<IdKey, Passed>,
     /// Requests of the running server process that the client has not answered.
     asked: HashMap<IdKey, ()>,
     /// Such requests of former processes: their answers are dropped.
@@ -108,6 +108,11 @@ impl Book {
     /// The proxy sends a request.
     pub(crate) fn own_request(&self, id: &str, reply: oneshot::Sender<OwnReply>) {
         self.pages().1.own.insert(id.to_owned(), reply);
+    }
+
+    /// Whether anybody still waits for the answer to such a request.
+    pub(crate) fn waits_for(&self, id: &str) -> bool {
+        self.pages().1.own.contains_key(id)
     }
 
     /// Such a request was not sent after all.
@@ -201,8 +206,8 @@ impl Book {
         let renamed = std::mem::take(&mut pages.renamed);
         pages.stale.extend(renamed.into_keys().map(|id| (IdKey::new(&quoted(&id)), ())));
         Open {
-            passed: pages.passed.drain().map(|(_, passed)| passed.id).collect(),
-            own: pages.own.drain().map(|(_, reply)| reply).collect(),
+            passed: std::mem::take(&mut pages.passed).into_values().map(|passed| passed.id).collect(),
+            own: std::mem::take(&mut pages.own).into_values().collect(),
         }
     }
 }

@@ -253,7 +253,7 @@ impl Proxy {
         McpTool {
             server: self.server.clone(),
             tools: self.tools.clone(),
-            ready: self.ready.subscribe(),
+            ready: self.ready.clone(),
             closing: self.closing.clone(),
             declared,
             questions: self.questions.clone(),

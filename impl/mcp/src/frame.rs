@@ -126,7 +126,7 @@ pub(crate) fn parse_valid(text: &str) -> Frame<'_> {
 }
 
 /// A request id that can be compared: `1` and `1.0` are the same, `1` and `"1"` are not.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct IdKey(Vec<u8>);
 
 impl IdKey {

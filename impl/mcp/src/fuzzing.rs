@@ -2,8 +2,8 @@
 
 use bytes::Bytes;
 use tokio::io::AsyncReadExt;
-use tokio::sync::watch;
 
+use crate::flag::Flag;
 use crate::frame::{Body, Frame, IdKey, parse};
 use crate::lines::{Lines, write_to_client};
 use crate::splice;
@@ -61,8 +61,7 @@ pub fn set(object: &str, name: &str, value: &str) -> Option<String> {
 /// Takes bytes through the reader of lines and the writer of lines, as whatever is relayed goes.
 pub async fn relay(bytes: &[u8]) -> Vec<u8> {
     let (near, mut far) = tokio::io::duplex(64);
-    let (_closing, seen) = watch::channel(false);
-    let (client, writing) = write_to_client(near, seen);
+    let (client, writing) = write_to_client(near, Flag::default());
     let mut lines = Lines::new(bytes);
     let mut relayed = Vec::new();
     let sending = async move {

@@ -153,6 +153,16 @@ mod tests {
     }
 
     #[test]
+    fn scopes_and_tools_keep_keys_apart() {
+        for params in ["{}", r#"{"idempotencyKey":"k"}"#] {
+            let key = |scope, tool| derive(scope, tool, params, None).unwrap().key;
+            assert_eq!((key("shop", "charge").scope(), key("shop", "charge").tool()), ("shop", "charge"));
+            assert_ne!(key("shop", "charge"), key("shop-eu", "charge"));
+            assert_ne!(key("shop", "charge"), key("shop", "refund"));
+        }
+    }
+
+    #[test]
     fn origins_never_collide() {
         let digest = of("{}").key.id().to_owned();
         let forged = format!(r#"{{"idempotencyKey":"{digest}"}}"#);

@@ -14,6 +14,7 @@ mod answer;
 mod book;
 mod call;
 pub mod config;
+mod flag;
 mod frame;
 #[doc(hidden)]
 pub mod fuzzing;
@@ -25,32 +26,37 @@ mod process;
 mod relay;
 mod server;
 mod splice;
+mod start;
 mod supervisor;
 mod tool;
 mod tools;
 
 use std::collections::HashMap;
+use std::convert::Infallible;
 use std::ffi::OsString;
 use std::process::ExitStatus;
 use std::sync::Arc;
 use std::time::Duration;
 
 use settled::protocol::{KeyError, State};
-use settled::{Engine, Entry, Filter, Recoverable};
+use settled::{Engine, Entry, Filter, Recoverable, task};
 use settled_observers::{Observer, Unusable};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::signal::unix::{Signal, SignalKind, signal};
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::{Semaphore, mpsc};
 use tokio::time::{sleep, timeout};
 
 use crate::book::Book;
 use crate::config::Ask;
+use crate::flag::Flag;
 use crate::observe::QUESTIONS;
 use crate::relay::{CALLS, Proxy};
+use crate::start::Program;
 use crate::supervisor::{Supervisor, Wiring};
 use crate::tools::Tools;
 
 pub use config::{Config, ConfigError};
+pub use start::{EndBy, StartServer, Started};
 
 /// How long the server's own end may take before it is forced.
 const END: Duration = Duration::from_secs(15);
@@ -144,29 +150,56 @@ where
     R: AsyncRead + Send + Unpin + 'static,
     W: AsyncWrite + Send + Unpin + 'static,
 {
+    let terminate = signal(SignalKind::terminate()).map_err(ProxyError::Signals)?;
+    let interrupt = signal(SignalKind::interrupt()).map_err(ProxyError::Signals)?;
+    let (tell, told) = mpsc::unbounded_channel();
+    let mut command = options.command.iter().cloned();
+    let program = command.next().ok_or(ProxyError::NoCommand)?;
+    let starts = Arc::new(Program { program, arguments: command.collect() });
+    tokio::select! {
+        biased;
+        ended = serve(options, starts, told, stdin, stdout) => ended,
+        never = pass_signals(terminate, interrupt, tell) => match never {},
+    }
+}
+
+/// As [`run`], with a server that is started in another way than as a process. A message of `told` stands for a signal that
+/// tells the proxy to end. All tasks are begun by [`settled::task::spawn`].
+///
+/// # Errors
+/// As [`run`].
+pub async fn serve<R, W>(
+    options: ProxyOptions,
+    starts: Arc<dyn StartServer>,
+    mut told: mpsc::UnboundedReceiver<()>,
+    stdin: R,
+    stdout: W,
+) -> Result<Ended, ProxyError>
+where
+    R: AsyncRead + Send + Unpin + 'static,
+    W: AsyncWrite + Send + Unpin + 'static,
+{
     let ProxyOptions { config, command, engine } = options;
     let scope = scope(&config, &command);
     settled::protocol::Key::new(scope.as_str(), "tool", "id")?;
-    let mut terminate = signal(SignalKind::terminate()).map_err(ProxyError::Signals)?;
-    let mut interrupt = signal(SignalKind::interrupt()).map_err(ProxyError::Signals)?;
+    let program = command.into_iter().next().ok_or(ProxyError::NoCommand)?;
 
     let observers = observers(&config)?;
     let config = Arc::new(config);
-    let (closing, is_closing) = watch::channel(false);
-    let (give_up, is_over) = watch::channel(false);
+    let (closing, give_up) = (Flag::default(), Flag::default());
     let book = Arc::new(Book::new(engine.epoch()));
     let tools = Arc::new(Tools::new());
-    let (client, writing) = lines::write_to_client(stdout, is_closing.clone());
+    let (client, writing) = lines::write_to_client(stdout, closing.clone());
     let wiring = Wiring {
         book: book.clone(),
         client: client.clone(),
         tools: tools.clone(),
-        closing: is_closing.clone(),
-        give_up: is_over,
+        closing: closing.clone(),
+        give_up: give_up.clone(),
     };
-    let (server, supervisor, process) = Supervisor::start(command, wiring)?;
-    let mut serving = tokio::spawn(supervisor.run(process));
-    let keeping = tokio::spawn(tools.clone().keep(server.clone(), config.clone()));
+    let (server, supervisor, process) = Supervisor::start(program, starts, wiring)?;
+    let mut serving = task::spawn(supervisor.run(process));
+    let keeping = task::spawn(tools.clone().keep(server.clone(), config.clone()));
     let proxy = Arc::new(Proxy {
         config: config.clone(),
         scope,
@@ -179,21 +212,22 @@ where
         observers,
         permits: Arc::new(Semaphore::new(CALLS)),
         questions: Arc::new(Semaphore::new(QUESTIONS)),
-        ready: watch::Sender::new(false),
-        closing: is_closing,
+        ready: Flag::default(),
+        closing: closing.clone(),
     });
-    let maintaining = tokio::spawn(maintain(proxy.clone()));
-    let mut reading = tokio::spawn(proxy.clone().read_client(stdin));
+    let maintaining = task::spawn(maintain(proxy.clone()));
+    let mut reading = task::spawn(proxy.clone().read_client(stdin));
 
     let mut served = tokio::select! {
+        biased;
         _ = &mut reading => None,
-        () = signalled(&mut terminate, &mut interrupt) => {
+        () = signalled(&mut told) => {
             tracing::warn!("told to end: calls under way are finished first; a second signal ends at once");
             None
         }
         served = &mut serving => Some(served),
     };
-    closing.send_replace(true);
+    closing.raise();
     // Its end may have been seen already, so it can't be awaited again.
     reading.abort();
 
@@ -204,18 +238,20 @@ where
         // All permits are free only when no call is under way.
         let _ = proxy.permits.acquire_many(permits).await;
         tokio::select! {
+            biased;
             () = engine.idle() => {}
             () = nothing_out(&proxy) => {}
         }
     };
     tokio::select! {
+        biased;
         done = timeout(longest, all_done) => if done.is_err() {
             tracing::error!("a call is still under way after the longest timeout: its outcome stays unknown");
         },
         // Whoever insists is obeyed: what was sent is recorded as such, and the next process finds it.
-        () = signalled(&mut terminate, &mut interrupt) => {
+        () = signalled(&mut told) => {
             tracing::error!("ended before the calls under way had an outcome: they will be unknown");
-            give_up.send_replace(true);
+            give_up.raise();
         }
     }
 
@@ -231,7 +267,7 @@ where
         served = match timeout(END, end).await {
             Ok(served) => Some(served),
             Err(_) => {
-                give_up.send_replace(true);
+                give_up.raise();
                 timeout(END, &mut serving).await.ok()
             }
         };
@@ -247,10 +283,22 @@ where
     }
 }
 
-async fn signalled(terminate: &mut Signal, interrupt: &mut Signal) {
-    tokio::select! {
-        _ = terminate.recv() => {}
-        _ = interrupt.recv() => {}
+/// Resolves when the proxy is told to end.
+async fn signalled(told: &mut mpsc::UnboundedReceiver<()>) {
+    if told.recv().await.is_none() {
+        std::future::pending::<()>().await;
+    }
+}
+
+/// Passes every SIGTERM and SIGINT on.
+async fn pass_signals(mut terminate: Signal, mut interrupt: Signal, tell: mpsc::UnboundedSender<()>) -> Infallible {
+    loop {
+        tokio::select! {
+            _ = terminate.recv() => {}
+            _ = interrupt.recv() => {}
+        }
+        // Whoever is told no longer has ended.
+        let _ = tell.send(());
     }
 }
 

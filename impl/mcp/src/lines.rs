@@ -4,10 +4,12 @@ use std::io;
 use std::time::Duration;
 
 use bytes::Bytes;
-use settled::fault;
+use settled::{fault, task};
 use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, BufReader, BufWriter};
-use tokio::sync::{mpsc, oneshot, watch};
+use tokio::sync::{mpsc, oneshot};
 use tokio::time::timeout;
+
+use crate::flag::Flag;
 
 /// The longest line that is read; far beyond what any client accepts.
 const LONGEST: u64 = 1 << 30;
@@ -70,23 +72,19 @@ impl ClientSink {
 }
 
 /// Starts writing to the client. `closing` turns true once its input is over. The task ends when all sinks are dropped.
-pub(crate) fn write_to_client<W>(writer: W, closing: watch::Receiver<bool>) -> (ClientSink, tokio::task::JoinHandle<()>)
+pub(crate) fn write_to_client<W>(writer: W, closing: Flag) -> (ClientSink, tokio::task::JoinHandle<()>)
 where
     W: AsyncWrite + Send + Unpin + 'static,
 {
     let (queue, receiver) = mpsc::channel(QUEUE);
-    (ClientSink { queue }, tokio::spawn(drain(writer, receiver, closing)))
+    (ClientSink { queue }, task::spawn(drain(writer, receiver, closing)))
 }
 
-async fn drain<W: AsyncWrite + Unpin>(
-    writer: W,
-    mut queue: mpsc::Receiver<ToClient>,
-    mut closing: watch::Receiver<bool>,
-) {
+async fn drain<W: AsyncWrite + Unpin>(writer: W, mut queue: mpsc::Receiver<ToClient>, closing: Flag) {
     let mut writer = BufWriter::with_capacity(64 << 10, writer);
     let mut gone = false;
     while let Some(ToClient { line, told }) = queue.recv().await {
-        let leaving = *closing.borrow();
+        let leaving = closing.is_raised();
         // From then on the queue is only emptied, so that nothing waits for a reader who isn't there.
         if !gone {
             let flush = told.is_some() || queue.is_empty();
@@ -97,7 +95,7 @@ async fn drain<W: AsyncWrite + Unpin>(
                 tokio::select! {
                     biased;
                     written = &mut writing => written,
-                    () = too_late(&mut closing) => Err(io::ErrorKind::TimedOut.into()),
+                    () = too_late(&closing) => Err(io::ErrorKind::TimedOut.into()),
                 }
             };
             fault::point("after-write-to-client");
@@ -122,10 +120,8 @@ async fn write_line<W: AsyncWrite + Unpin>(writer: &mut BufWriter<W>, line: &[u8
 }
 
 /// Resolves a while after the client's input ended.
-async fn too_late(closing: &mut watch::Receiver<bool>) {
-    if closing.wait_for(|closing| *closing).await.is_err() {
-        std::future::pending::<()>().await;
-    }
+async fn too_late(closing: &Flag) {
+    closing.raised().await;
     tokio::time::sleep(PATIENCE).await;
 }
 
@@ -144,9 +140,8 @@ mod tests {
 
     #[tokio::test]
     async fn a_broken_pipe_is_not_a_delivery() {
-        let (closing, seen) = watch::channel(false);
         let (near, far) = tokio::io::duplex(64);
-        let (client, task) = write_to_client(near, seen);
+        let (client, task) = write_to_client(near, Flag::default());
         let mut far = Lines::new(far);
         let read = tokio::spawn(async move {
             let line = far.next().await.unwrap().unwrap();
@@ -161,13 +156,14 @@ mod tests {
         for _ in 0..QUEUE * 4 {
             client.send("three").await;
         }
-        drop((client, closing));
+        drop(client);
         task.await.unwrap();
     }
 
     #[tokio::test]
     async fn an_answer_after_the_end_of_the_input_is_written_but_not_delivered() {
-        let (_closing, seen) = watch::channel(true);
+        let seen = Flag::default();
+        seen.raise();
         let (near, far) = tokio::io::duplex(64);
         let (client, _task) = write_to_client(near, seen);
         assert!(!client.deliver("late").await);

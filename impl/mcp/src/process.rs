@@ -1,25 +1,22 @@
 //! One process of the MCP server.
 
-use std::ffi::OsString;
 use std::future::{Future, poll_fn};
 use std::io;
 use std::pin::Pin;
-use std::process::{ExitStatus, Stdio};
+use std::process::ExitStatus;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::Poll;
 use std::time::Duration;
 
 use bytes::Bytes;
-use nix::sys::signal::{Signal, killpg};
-use nix::unistd::Pid;
-use settled::{Permit, fault};
+use settled::{fault, task};
 use tokio::io::{AsyncWrite, AsyncWriteExt};
-use tokio::process::{ChildStdin, Command};
 use tokio::sync::watch;
 use tokio::time::timeout;
 
 use crate::lines::Lines;
+use crate::start::{EndBy, StartServer, Started};
 
 /// How long an ended process's output may stay silent before it counts as over: something that it started may still
 /// hold the pipe.
@@ -40,7 +37,7 @@ pub(crate) enum Written {
     Perhaps,
     /// Certainly nothing.
     Nothing,
-    /// Certainly nothing, because the right to send it had ended.
+    /// Certainly nothing, because the right to send it had ended, or nobody waited for it any more.
     NotPermitted,
 }
 
@@ -52,42 +49,30 @@ pub(crate) trait OnLine: Clone + Send + Sync + 'static {
 
 /// A running (or just ended) process.
 pub(crate) struct Process {
-    stdin: Option<ChildStdin>,
-    group: Option<Pid>,
+    stdin: Option<Box<dyn AsyncWrite + Send + Unpin>>,
+    end: Box<dyn Fn(EndBy) + Send + Sync>,
     exited: watch::Receiver<Option<ExitStatus>>,
     silent: watch::Receiver<bool>,
     spoke: Arc<AtomicBool>,
 }
 
 impl Process {
-    /// Starts the command with its standard error inherited. It leads a process group of its own, so that a signal from
-    /// the terminal does not reach it before its calls are done.
-    pub(crate) fn start(program: &OsString, arguments: &[OsString], on_line: impl OnLine) -> io::Result<Process> {
-        let mut child = Command::new(program)
-            .args(arguments)
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::inherit())
-            .process_group(0)
-            .kill_on_drop(true)
-            .spawn()?;
-        let (Some(stdin), Some(stdout)) = (child.stdin.take(), child.stdout.take()) else {
-            return Err(io::Error::other("its standard input and output can't be connected"));
-        };
-        let group = child.id().and_then(|id| i32::try_from(id).ok()).map(Pid::from_raw);
+    /// Starts the server.
+    pub(crate) fn start(server: &dyn StartServer, on_line: impl OnLine) -> io::Result<Process> {
+        let Started { input, output, ended: ending, end } = server.start()?;
         let (exit, exited) = watch::channel(None);
         let (silence, silent) = watch::channel(false);
         let spoke = Arc::new(AtomicBool::new(false));
 
-        tokio::spawn(async move {
-            match child.wait().await {
+        task::spawn(async move {
+            match ending.await {
                 Ok(status) => drop(exit.send(Some(status))),
                 Err(error) => tracing::error!(%error, "the server's end can't be waited for"),
             }
         });
         let (heard, mut ended) = (spoke.clone(), exited.clone());
-        tokio::spawn(async move {
-            let mut lines = Lines::new(stdout);
+        task::spawn(async move {
+            let mut lines = Lines::new(output);
             loop {
                 let line = tokio::select! {
                     biased;
@@ -108,7 +93,7 @@ impl Process {
             }
             let _ = silence.send(true);
         });
-        Ok(Process { stdin: Some(stdin), group, exited, silent, spoke })
+        Ok(Process { stdin: Some(input), end, exited, silent, spoke })
     }
 
     /// Whether it has sent anything at all.
@@ -122,8 +107,9 @@ impl Process {
         let _ = self.silent.wait_for(|silent| *silent).await;
     }
 
-    /// Writes a line. If this is dropped, part of the line may have been written.
-    pub(crate) async fn write(&mut self, line: &[u8], permit: Option<&Permit>) -> Written {
+    /// Writes a line, unless it may not be begun any more when the process takes its first byte. If this is dropped, part of
+    /// the line may have been written.
+    pub(crate) async fn write(&mut self, line: &[u8], may_begin: impl Fn() -> bool) -> Written {
         let Some(stdin) = self.stdin.as_mut() else {
             return Written::Nothing;
         };
@@ -133,8 +119,8 @@ impl Process {
         fault::point("before-write-to-server");
         // A pipe that refuses the first byte has taken none: this line can go to another process.
         let first = poll_fn(|context| {
-            // It may have waited in a full pipe for longer than this process may send it.
-            if permit.is_some_and(|permit| !permit.holds()) {
+            // It may have waited in a full pipe for longer than this process may send it, or than anybody waits for it.
+            if !may_begin() {
                 return Poll::Ready(None);
             }
             Pin::new(&mut *stdin).poll_write(context, &whole).map(Some)
@@ -166,9 +152,9 @@ impl Process {
     pub(crate) async fn stop(&mut self) -> Option<ExitStatus> {
         self.stdin = None;
         if timeout(AFTER_CLOSE, self.ended()).await.is_err() {
-            self.signal(Signal::SIGTERM);
+            self.force(EndBy::Term);
             if timeout(AFTER_TERM, self.ended()).await.is_err() {
-                self.signal(Signal::SIGKILL);
+                self.force(EndBy::Kill);
                 let _ = timeout(AFTER_TERM, self.ended()).await;
             }
         }
@@ -180,13 +166,11 @@ impl Process {
         let _ = self.exited.wait_for(Option::is_some).await;
     }
 
-    fn signal(&self, signal: Signal) {
+    fn force(&self, by: EndBy) {
         // Not once it was waited for: its number may belong to others then.
-        if self.exited.borrow().is_none()
-            && let Some(group) = self.group
-        {
-            tracing::warn!(%signal, "the server does not end by itself");
-            let _ = killpg(group, signal);
+        if self.exited.borrow().is_none() {
+            tracing::warn!(?by, "the server does not end by itself");
+            (self.end)(by);
         }
     }
 }

@@ -4,10 +4,10 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
 use bytes::Bytes;
-use settled::Engine;
+use settled::{Engine, task};
 use settled_observers::Observer;
 use tokio::io::AsyncRead;
-use tokio::sync::{Semaphore, mpsc, watch};
+use tokio::sync::{Semaphore, mpsc};
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
@@ -15,6 +15,7 @@ use crate::answer::error_line;
 use crate::book::{Book, Goes, ToWhom};
 use crate::call::{Call, Calls};
 use crate::config::Config;
+use crate::flag::Flag;
 use crate::frame::{Frame, IdKey, cancelled_id, parse, parse_valid};
 use crate::guard::{Decision, Terms, decide, decide_by_configuration};
 use crate::lines::{ClientSink, Lines};
@@ -51,9 +52,9 @@ pub(crate) struct Proxy {
     /// To ask the server's tools what became of calls.
     pub(crate) questions: Arc<Semaphore>,
     /// The server takes calls.
-    pub(crate) ready: watch::Sender<bool>,
+    pub(crate) ready: Flag,
     /// The client is gone.
-    pub(crate) closing: watch::Receiver<bool>,
+    pub(crate) closing: Flag,
 }
 
 /// What becomes of a message of the client.
@@ -72,7 +73,7 @@ impl Proxy {
     /// one before it lists anything.
     pub(crate) async fn read_client<R: AsyncRead + Send + Unpin + 'static>(self: Arc<Self>, stdin: R) {
         let (read, mut lines) = mpsc::channel(LINES);
-        let reading = AbortOnDrop(tokio::spawn(read_lines(stdin, read)));
+        let reading = AbortOnDrop(task::spawn(read_lines(stdin, read)));
         let mut held: VecDeque<Bytes> = VecDeque::new();
         let mut more = true;
         while more || !held.is_empty() {
@@ -85,6 +86,7 @@ impl Proxy {
                 continue;
             }
             tokio::select! {
+                biased;
                 () = self.tools.listed() => {
                     while let Some(line) = held.pop_front() {
                         if self.must_wait(&line) {
@@ -189,7 +191,7 @@ impl Proxy {
             // Nothing that any server could run; it says so itself.
             return Plan::Pass(Note::Requests(vec![(id.to_owned(), None)]));
         };
-        self.ready.send_if_modified(|ready| !std::mem::replace(ready, true));
+        self.ready.raise();
         // A tool that the server does not list counts as not annotated.
         let annotations = self.tools.known(&tool).flatten();
         let terms = match decide(&self.config, &tool, annotations.as_ref()) {
@@ -207,12 +209,12 @@ impl Proxy {
             Plan::Opened => {
                 self.pass(line, Note::Initialized).await;
                 self.tools.session_opened();
-                self.ready.send_replace(true);
+                self.ready.raise();
             }
             Plan::Call(call, terms) => match self.permits.clone().try_acquire_owned() {
                 Ok(permit) => {
                     let opened = self.calls.open(&call.id);
-                    tokio::spawn(self.clone().call(call, terms, opened, permit));
+                    task::spawn(self.clone().call(call, terms, opened, permit));
                 }
                 Err(_) => {
                     let text = format!("nothing was sent: {CALLS} calls are under way; try again later");

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use settled::Permit;
-use tokio::sync::{mpsc, oneshot, watch};
+use tokio::sync::{mpsc, oneshot};
 
 use crate::book::{Book, OwnReply};
 use crate::frame::IdKey;
@@ -120,12 +120,4 @@ pub(crate) fn request_line(id: &str, method: &str, params: Option<&str>) -> Byte
         None => format!(r#"{{"jsonrpc":"2.0","id":{id},"method":{method}}}"#),
     }
     .into()
-}
-
-/// Resolves once the signal is raised.
-pub(crate) async fn raised(signal: &mut watch::Receiver<bool>) {
-    // Without a sender it never will be.
-    if signal.wait_for(|raised| *raised).await.is_err() {
-        std::future::pending::<()>().await;
-    }
 }

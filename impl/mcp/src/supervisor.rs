@@ -7,17 +7,19 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use tokio::sync::{mpsc, oneshot, watch};
+use tokio::sync::{mpsc, oneshot};
 use tokio::time::{Instant, sleep, sleep_until};
 
 use crate::ProxyError;
 use crate::answer::error_line;
 use crate::book::{Book, OwnReply};
+use crate::flag::Flag;
 use crate::frame::IdKey;
 use crate::lines::ClientSink;
 use crate::process::{Process, Written};
 use crate::relay::FromServer;
-use crate::server::{Note, ServerHandle, TRANSPORT_ERROR, ToServer, raised, request_line};
+use crate::server::{Note, ServerHandle, TRANSPORT_ERROR, ToServer, request_line};
+use crate::start::StartServer;
 use crate::tools::Tools;
 
 /// What is said of a call that was still queued when this process had lost the right to send it.
@@ -36,16 +38,16 @@ const OPENING: Duration = Duration::from_secs(30);
 /// Everything that the supervising task needs.
 pub(crate) struct Supervisor {
     program: OsString,
-    arguments: Vec<OsString>,
+    starts: Arc<dyn StartServer>,
     queue: mpsc::Receiver<ToServer>,
     book: Arc<Book>,
     client: ClientSink,
     tools: Arc<Tools>,
     from_server: FromServer,
     /// The client is gone, or the proxy was told to end: nothing is started again.
-    closing: watch::Receiver<bool>,
+    closing: Flag,
     /// The time for an orderly end is over.
-    give_up: watch::Receiver<bool>,
+    give_up: Flag,
 }
 
 /// What [`Supervisor::start`] needs.
@@ -53,8 +55,8 @@ pub(crate) struct Wiring {
     pub(crate) book: Arc<Book>,
     pub(crate) client: ClientSink,
     pub(crate) tools: Arc<Tools>,
-    pub(crate) closing: watch::Receiver<bool>,
-    pub(crate) give_up: watch::Receiver<bool>,
+    pub(crate) closing: Flag,
+    pub(crate) give_up: Flag,
 }
 
 /// Why a process is served no longer.
@@ -64,21 +66,19 @@ enum End {
 }
 
 impl Supervisor {
-    /// Starts the command for the first time.
+    /// Starts the server for the first time. `program` is how errors name it.
     ///
     /// # Errors
-    /// [`ProxyError::CannotStart`], [`ProxyError::NoCommand`].
+    /// [`ProxyError::CannotStart`].
     pub(crate) fn start(
-        command: Vec<OsString>,
+        program: OsString,
+        starts: Arc<dyn StartServer>,
         wiring: Wiring,
     ) -> Result<(ServerHandle, Supervisor, Process), ProxyError> {
-        let mut command = command.into_iter();
-        let program = command.next().ok_or(ProxyError::NoCommand)?;
         let Wiring { book, client, tools, closing, give_up } = wiring;
         let (handle, queue) = ServerHandle::new(book.clone());
         let from_server = FromServer { book: book.clone(), client: client.clone(), tools: tools.clone() };
-        let arguments = command.collect();
-        let supervisor = Supervisor { program, arguments, queue, book, client, tools, from_server, closing, give_up };
+        let supervisor = Supervisor { program, starts, queue, book, client, tools, from_server, closing, give_up };
         let process = supervisor
             .spawn()
             .map_err(|source| ProxyError::CannotStart { program: supervisor.program.clone(), source })?;
@@ -86,7 +86,7 @@ impl Supervisor {
     }
 
     fn spawn(&self) -> std::io::Result<Process> {
-        Process::start(&self.program, &self.arguments, self.from_server.clone())
+        Process::start(&*self.starts, self.from_server.clone())
     }
 
     /// Serves one process after the other until the client is gone. Returns the last one's status.
@@ -101,7 +101,7 @@ impl Supervisor {
             let reason = format!("the server process ended ({})", describe(status));
             // A server that was told to end owes the client nothing any more.
             self.answer_open(&reason, matches!(end, End::Died)).await;
-            if matches!(end, End::Closed) || *self.closing.borrow() {
+            if matches!(end, End::Closed) || self.closing.is_raised() {
                 break (Ok(status), reason);
             }
             if is_first && !process.spoke() {
@@ -137,7 +137,7 @@ impl Supervisor {
                 Some(message) => Some(message),
                 None => tokio::select! {
                     biased;
-                    () = raised(&mut self.give_up) => return End::Closed,
+                    () = self.give_up.raised() => return End::Closed,
                     () = process.silent() => return End::Died,
                     message = self.queue.recv() => message,
                 },
@@ -175,21 +175,29 @@ impl Supervisor {
         };
         let mut own = None;
         let mut permit = None;
+        let mut waited_for = None;
         let message = match message {
             ToServer::Own { line, id, permit: permitted, written, reply } => {
                 self.book.own_request(&id, reply);
                 permit.clone_from(&permitted);
+                waited_for = Some(id.clone());
                 own = Some((line, id, permitted, written));
                 None
             }
             other => Some(other),
         };
         let silence = process.silence();
+        let book = self.book.clone();
+        // Whoever gave up counts on it that nothing is sent any more.
+        let may_begin = || {
+            permit.as_ref().is_none_or(|permit| permit.holds())
+                && waited_for.as_ref().is_none_or(|id| book.waits_for(id))
+        };
         let written = tokio::select! {
             biased;
-            written = process.write(&line, permit.as_ref()) => written,
+            written = process.write(&line, may_begin) => written,
             () = silence => Written::Perhaps,
-            () = raised(&mut self.give_up) => return Some(End::Closed),
+            () = self.give_up.raised() => return Some(End::Closed),
         };
         match written {
             Written::All => {
@@ -252,25 +260,27 @@ impl Supervisor {
             self.book.own_request(&id, reply);
             let line = request_line(&id, "initialize", params.as_deref());
             let opening = async {
-                if process.write(&line, None).await != Written::All {
+                if process.write(&line, || true).await != Written::All {
                     return None;
                 }
                 tokio::select! {
+                    biased;
                     answer = answer => answer.ok(),
                     () = process.silent() => None,
                 }
             };
             let answered = tokio::select! {
+                biased;
                 answer = opening => matches!(answer, Some(OwnReply::Result(_))),
                 () = sleep(OPENING) => false,
-                () = raised(&mut self.give_up) => false,
+                () = self.give_up.raised() => false,
             };
             if !answered {
                 tracing::error!("the restarted server does not answer `initialize`");
                 return false;
             }
             if let Some(line) = session.initialized
-                && process.write(&line, None).await != Written::All
+                && process.write(&line, || true).await != Written::All
             {
                 return false;
             }
@@ -296,7 +306,8 @@ impl Supervisor {
             }
             let wait = BACKOFF * (1 << restarts.len());
             tokio::select! {
-                () = raised(&mut self.closing) => return None,
+                biased;
+                () = self.closing.raised() => return None,
                 () = sleep(wait) => {}
             }
             restarts.push_back(Instant::now());
@@ -321,7 +332,7 @@ impl Supervisor {
         loop {
             let message = tokio::select! {
                 biased;
-                () = raised(&mut self.closing) => return None,
+                () = self.closing.raised() => return None,
                 message = self.queue.recv() => message?,
                 () = sleep_until(again), if !over => { over = true; continue }
             };

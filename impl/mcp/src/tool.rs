@@ -8,13 +8,14 @@ use bytes::Bytes;
 use settled::{Outgoing, Question, Seen, Tool, ToolReply};
 use settled_observers::{Evidence, Observer};
 use settled_protocol::{AttemptId, Digest, ErrorClass, Key, SealScope};
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::Semaphore;
 
 use crate::answer::{asks_for_input, stored};
 use crate::book::OwnReply;
 use crate::config::{Answers, Kind, ToolConfig};
+use crate::flag::Flag;
 use crate::keys;
-use crate::server::{ServerHandle, TRANSPORT_ERROR, raised};
+use crate::server::{ServerHandle, TRANSPORT_ERROR};
 use crate::splice::{self, quoted};
 use crate::tools::Tools;
 
@@ -31,9 +32,9 @@ pub(crate) struct McpTool {
     /// What the server says of its tools.
     pub(crate) tools: Arc<Tools>,
     /// The session is open: the server takes calls.
-    pub(crate) ready: watch::Receiver<bool>,
+    pub(crate) ready: Flag,
     /// Nobody will open it any more.
-    pub(crate) closing: watch::Receiver<bool>,
+    pub(crate) closing: Flag,
     /// What is declared of it.
     pub(crate) declared: Option<Arc<ToolConfig>>,
     /// Held while a tool of the server is asked.
@@ -70,11 +71,10 @@ impl Tool for McpTool {
 impl McpTool {
     /// Resolves once the server takes calls; `false`: it never will.
     pub(crate) async fn is_open(&self) -> bool {
-        let (mut ready, mut closing) = (self.ready.clone(), self.closing.clone());
         tokio::select! {
             biased;
-            () = raised(&mut ready) => true,
-            () = raised(&mut closing) => false,
+            () = self.ready.raised() => true,
+            () = self.closing.raised() => false,
         }
     }
 

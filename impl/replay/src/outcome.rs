@@ -80,7 +80,8 @@ pub(crate) struct Files {
 impl Files {
     pub(crate) fn new(options: &Options, name: &str) -> std::io::Result<Files> {
         let temporary = tempfile::Builder::new().prefix("replay").tempdir()?;
-        Ok(Files { temporary, keep: options.keep.as_ref().map(|keep| keep.join(name)) })
+        let keep = options.keep.as_ref().map(|keep| new_directory(keep, name)).transpose()?;
+        Ok(Files { temporary, keep })
     }
 
     pub(crate) fn path(&self) -> PathBuf {
@@ -91,6 +92,26 @@ impl Files {
     pub(crate) fn end(self) -> Option<PathBuf> {
         let keep = self.keep?;
         copy(self.temporary.path(), &keep).ok().map(|()| keep)
+    }
+}
+
+/// A new directory of about this name: what another replay has kept stays as it is. The name comes from a file, and must not lead
+/// out of the directory.
+fn new_directory(parent: &std::path::Path, name: &str) -> std::io::Result<PathBuf> {
+    let is_plain = |letter: &char| letter.is_ascii_alphanumeric() || matches!(letter, '-' | '_' | '.');
+    let plain: String = name.chars().filter(is_plain).take(200).collect();
+    let plain = plain.trim_start_matches('.');
+    std::fs::create_dir_all(parent)?;
+    let mut number = 1_u32;
+    loop {
+        let path = match number {
+            1 => parent.join(plain),
+            _ => parent.join(format!("{plain}.{number}")),
+        };
+        match std::fs::create_dir(&path) {
+            Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists && number < u32::MAX => number += 1,
+            made => return made.map(|()| path),
+        }
     }
 }
 
@@ -214,4 +235,22 @@ async fn play(stage: &mut Stage, run: &Run, effects: &mut Vec<usize>) -> Option<
     };
     let parted = ended.err()?;
     Some(Verdict::Parted { step: run.steps.len(), text: "after the last step".to_owned(), parted })
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::new_directory;
+
+    #[test]
+    fn what_is_kept_stays_in_its_directory_and_replaces_nothing() {
+        let parent = tempfile::tempdir().unwrap();
+        for name in ["../../evil", "/etc/evil", "..", "a\u{1b}[31m/b\0c", &"x".repeat(300), "same", "same", "same"] {
+            let made = new_directory(parent.path(), name).unwrap();
+            assert_eq!(made.parent().unwrap(), parent.path(), "{name:?}");
+            assert!(made.is_dir());
+        }
+        assert_eq!(std::fs::read_dir(parent.path()).unwrap().count(), 8);
+    }
 }

@@ -107,8 +107,18 @@ pub type Walked<S> = (<S as System>::State, <S as System>::Move, <S as System>::
 /// Makes a trace's run again.
 ///
 /// # Errors
-/// At the first step that the system doesn't make there.
+/// At the first step that the system doesn't make there; if what is said of the whole run is not so.
 pub fn walk<S: Readable>(system: &S, trace: &Trace) -> Result<Vec<Walked<S>>, TraceError> {
+    if let Some(begins) = trace.round.filter(|begins| *begins >= trace.steps.len()) {
+        let text = format!("its round begins after step {begins}, and it has {} steps", trace.steps.len());
+        return Err(TraceError::NoTrace(text));
+    }
+    if let Some(name) = trace.description.get("name").and_then(serde_json::Value::as_str)
+        && name != trace.protocol
+    {
+        let text = format!("it is that of “{name}”, and the trace is said to be one of “{}”", trace.protocol);
+        return Err(TraceError::Description(text));
+    }
     let mut state = system.initial();
     let (mut steps, mut moves) = (Vec::new(), Vec::new());
     for (number, step) in (1..).zip(&trace.steps) {

@@ -121,3 +121,20 @@ async fn what_is_no_trace_is_refused() {
     other.description["guard"]["processes"] = 9.into();
     assert!(matches!(replay(&other, &options()).await, Err(TraceError::Description(_))));
 }
+
+#[tokio::test]
+async fn what_is_said_of_the_whole_trace_must_be_so() {
+    let sound = trace("claim-read-then-write", PropertyName::AtMostOnce);
+    let renamed = Trace { protocol: "../../elsewhere".to_owned(), ..sound.clone() };
+    assert!(matches!(replay(&renamed, &options()).await, Err(TraceError::Description(_))));
+    let rounds = Trace { round: Some(sound.steps.len()), ..sound };
+    assert!(matches!(replay(&rounds, &options()).await, Err(TraceError::NoTrace(_))));
+}
+
+#[tokio::test]
+async fn a_process_that_does_not_start_says_why() {
+    let options = Options { ledger: Some("nonsense://somewhere".to_owned()), ..options() };
+    let outcome = replay(&trace("claim-read-then-write", PropertyName::AtMostOnce), &options).await.unwrap();
+    let Verdict::Parted { step: 0, parted, .. } = outcome.verdict else { panic!("{:?}", outcome.verdict) };
+    assert!(parted.seen.contains("nonsense"), "{}", parted.seen);
+}

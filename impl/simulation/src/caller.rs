@@ -12,6 +12,7 @@ use tokio::time::timeout;
 use crate::guard::limits;
 use crate::plan::CallPlan;
 use crate::process::Process;
+use crate::proxy;
 use crate::tool::SimulatedTool;
 use crate::truth::Told;
 use crate::world::World;
@@ -24,7 +25,7 @@ pub(crate) fn arguments(wish: u32, other: bool) -> Bytes {
 /// One caller, from its first question until it has an answer or gives up for good.
 pub(crate) async fn call(world: Arc<World>, call: CallPlan) {
     world.until(call.at).await;
-    if let Some(after) = call.cancels {
+    if let Some(after) = call.cancels.filter(|_| !world.plan.proxied) {
         tokio::spawn(cancel(world.clone(), call.clone(), after));
     }
     for ask in 0..call.asks as usize {
@@ -37,12 +38,11 @@ pub(crate) async fn call(world: Arc<World>, call: CallPlan) {
         }
         let guard = (call.guard + ask) % world.plan.guards;
         let patience = Duration::from_millis(call.patience);
-        match once(&world, guard, &call, patience, false).await {
-            Some(Ok(answered)) => match answered.answer {
+        if let Some(Ok(answered)) = once(&world, guard, &call, patience, false).await {
+            match answered.answer {
                 Answer::Done { .. } | Answer::Failed { .. } | Answer::Conflict | Answer::Expired => return,
                 Answer::Unknown { .. } | Answer::InProgress => {}
-            },
-            Some(Err(_)) | None => {}
+            }
         }
     }
 }
@@ -55,6 +55,9 @@ pub(crate) async fn once(
     patience: Duration,
     audit: bool,
 ) -> Option<Result<Answered, EngineError>> {
+    if world.plan.proxied {
+        return proxy::once(world, guard, call, patience, audit).await.map(Ok);
+    }
     let lost = world.happens(|rates| rates.call_lost, "call or answer lost");
     world.delay(0..=20).await;
     let place = world.guard(guard);

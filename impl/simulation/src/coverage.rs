@@ -6,11 +6,12 @@ use std::sync::OnceLock;
 use serde::Serialize;
 use settled::Answer;
 use settled::protocol::{
-    Action, Attempt, AttemptId, Cause, Digest, Ends, Epoch, ErrorClass, Event, Loss, Observation, Policy, Record, Reply, SealScope,
-    Start, State, Time, Verdict, What,
+    Action, Attempt, AttemptId, Cause, Digest, Ends, Epoch, ErrorClass, Event, Loss, Observation, Policy, Record,
+    Reply, SealScope, Start, State, Time, Verdict, What,
 };
 
-use crate::plan::{Fault, Kind, Plan, Rates, ToolPlan};
+use crate::fault::Fault;
+use crate::plan::{Kind, Plan, Rates, ToolPlan};
 
 /// A transition: of which kind of tool, from which state, by which event, to which state.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -82,11 +83,9 @@ impl Coverage {
         for (transition, times) in &other.transitions {
             *self.transitions.entry(transition.clone()).or_insert(0) += times;
         }
-        for (to, from) in [
-            (&mut self.faults, &other.faults),
-            (&mut self.answers, &other.answers),
-            (&mut self.steps, &other.steps),
-        ] {
+        for (to, from) in
+            [(&mut self.faults, &other.faults), (&mut self.answers, &other.answers), (&mut self.steps, &other.steps)]
+        {
             for (name, times) in from {
                 *to.entry(name).or_insert(0) += times;
             }
@@ -126,10 +125,19 @@ pub fn all_faults() -> BTreeSet<&'static str> {
         Fault::DiskFull { left: 0, pause: 0 },
         Fault::KillHolder { after: 0, power: false },
         Fault::ClockSet { guard: 0, by: 0 },
+        Fault::HangUp { guard: 0, down: 0 },
+        Fault::EndProxy { guard: 0 },
+        Fault::KillServer { guard: 0 },
     ];
     let mut all: BTreeSet<&str> = planned.iter().map(Fault::name).collect();
     all.extend(Rates::default().each().map(|(name, _)| name));
-    all.extend(["fenced before the first byte", "holder ended with a failed disk", "power failed at a disk operation"]);
+    all.extend(crate::proxy::FAULTS);
+    all.extend([
+        "queued for long",
+        "fenced before the first byte",
+        "holder ended with a failed disk",
+        "power failed at a disk operation",
+    ]);
     all
 }
 
@@ -142,7 +150,10 @@ pub fn reachable() -> &'static BTreeSet<Transition> {
             for errors_final in [false, true] {
                 for remembers in [false, true] {
                     for ends in [Ends::WithWindow, Ends::OnFailure, Ends::OnDelivery] {
-                        walk(&policy(kind, errors_final, remembers, ends), kind, &mut found);
+                        let policy = policy(kind, errors_final, remembers, ends);
+                        walk(&policy, kind, &mut found);
+                        // A proxy's pipe delivers once, whatever the tool could stand.
+                        walk(&Policy { single_delivery: true, ..policy }, kind, &mut found);
                     }
                 }
             }
@@ -192,7 +203,7 @@ fn shape(record: &Record<Digest>) -> String {
                 Verdict::Failed(_) => 'f',
                 Verdict::Abandoned(_) => 'a',
             };
-            format!("settled {sent:?} {verdict} {}", delivered.is_some())
+            format!("settled {sent:?} {verdict} {:?}", delivered.map(|from| from == Time(u64::MAX)))
         }
         State::Confirmed { .. } => format!("confirmed {sent:?}"),
         other => format!("{} {sent:?}", other.name()),
@@ -268,7 +279,10 @@ fn events(kind: Kind, record: Option<&Record<Digest>>) -> Vec<What<Digest>> {
     events.push(What::Cancel);
     events.push(What::Expire);
     let at = Time(0);
-    events.push(What::Delivered { generation: record.generation(), from: at });
+    // From now on, and not for a while: the answer was slow.
+    for from in [at, Time(u64::MAX)] {
+        events.push(What::Delivered { generation: record.generation(), from });
+    }
     for verdict in [Verdict::Succeeded(digest), Verdict::Failed(None), Verdict::Abandoned(None)] {
         // A person is asked about what was handed over.
         if matches!(record.state(), State::Escalated { .. }) {
@@ -319,6 +333,7 @@ fn events(kind: Kind, record: Option<&Record<Digest>>) -> Vec<What<Digest>> {
 
 /// How a plan's parts are counted.
 pub(crate) fn of_plan(plan: &Plan, coverage: &mut Coverage) {
+    coverage.step(if plan.proxied { "runs of MCP proxies" } else { "runs of engines" });
     coverage.step(match plan.ledger {
         crate::plan::LedgerKind::Memory => "runs on the memory ledger",
         crate::plan::LedgerKind::Postgres => "runs on a PostgreSQL-like ledger",

@@ -3,10 +3,12 @@
 use fastrand::Rng;
 use settled_protocol::{Ends, Millis};
 
+use crate::fault::{Fault, FaultAt};
 use crate::plan::{
-    CallPlan, Fault, FaultAt, HORIZON, Kind, LONGEST_STOP, LONGEST_STORE, LedgerKind, Plan, Plant, Profile, Rates,
+    CallPlan, HORIZON, Kind, LONGEST_QUEUE, LONGEST_STOP, LONGEST_STORE, LedgerKind, Plan, Plant, Profile, Rates,
     ToolPlan,
 };
+use crate::proxy;
 
 impl Plan {
     /// The run of a seed.
@@ -29,10 +31,11 @@ impl Plan {
         }
         let calls = calls(random, &tools, guards, load);
         let faults = faults(random, profile, ledger, guards, load);
-        Plan {
+        let plan = Plan {
             seed,
             plant,
             ledger,
+            proxied: false,
             guards,
             lease: random.u64(600..=5_000),
             segment: random.u64(2..=32) << 10,
@@ -41,7 +44,9 @@ impl Plan {
             rates,
             calls,
             faults,
-        }
+        };
+        // Defects are put into what proxies decide for themselves.
+        if random.u8(..5) == 1 && plant.is_none() { proxy::draw(random, plan) } else { plan }
     }
 }
 
@@ -65,7 +70,8 @@ fn tool(random: &mut Rng, ledger: LedgerKind) -> ToolPlan {
             true => Ends::WithWindow,
             false => [Ends::OnFailure, Ends::OnDelivery][random.usize(..2)],
         },
-        window: (random.u8(..3) == 0).then(|| HORIZON + LONGEST_STOP + LONGEST_STORE + random.u64(5_000..=15_000)),
+        window: (random.u8(..3) == 0)
+            .then(|| HORIZON + LONGEST_STOP + LONGEST_STORE + LONGEST_QUEUE + random.u64(5_000..=15_000)),
         tombstone: random.bool().then(|| random.u64(5_000..=20_000)),
         resource: if kind == Kind::Idempotent { random.u8(..4) > 0 } else { random.u8(..4) == 0 },
         transit,

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use settled_ledger_file::log::disk::Faults;
 
+use crate::fault::{Fault, FaultAt};
 use crate::guard;
-use crate::plan::{Fault, FaultAt};
 use crate::world::World;
 
 /// Lets one fault happen, and end.
@@ -82,6 +82,29 @@ pub(crate) async fn happen(world: Arc<World>, FaultAt { at, fault }: FaultAt) {
             let Some(disk) = disk else { return };
             world.fault(fault.name());
             disk.fail(Faults { stop_after: Some(after), ..Faults::default() }, power);
+        }
+        Fault::HangUp { guard, down } => {
+            let place = world.guard(guard);
+            if !place.client.as_ref().is_some_and(|client| client.hang_up()) {
+                return;
+            }
+            world.fault(fault.name());
+            pause(down).await;
+            // The proxy may still be busy with what its client has left.
+            let now = world.guard(guard).process;
+            if now.zip(place.process).is_some_and(|(now, before)| Arc::ptr_eq(&now, &before)) {
+                guard::start(&world, guard);
+            }
+        }
+        Fault::EndProxy { guard } => {
+            if world.guard(guard).tell.is_some_and(|tell| tell.send(()).is_ok()) {
+                world.fault(fault.name());
+            }
+        }
+        Fault::KillServer { guard } => {
+            if world.guard(guard).server.is_some_and(|server| server.dies()) {
+                world.fault(fault.name());
+            }
         }
         Fault::ClockSet { guard, by } => {
             world.fault(fault.name());

@@ -7,6 +7,7 @@ use settled::protocol::{Cause, Digest};
 use settled::{Alerts, Engine, EngineOptions, Entry, Ledger, Limits, Recoverable, RetryBudget};
 
 use crate::process::Process;
+use crate::proxy;
 use crate::remote::Remote;
 use crate::tool::SimulatedTool;
 use crate::truth::tool_of;
@@ -36,7 +37,7 @@ pub(crate) fn kill(world: &Arc<World>, guard: usize) -> bool {
     true
 }
 
-fn kill_process(world: &Arc<World>, process: &Arc<Process>) {
+pub(crate) fn kill_process(world: &Arc<World>, process: &Arc<Process>) {
     world.note(format_args!("guard {} is killed (life {})", process.guard, process.life));
     let holds = world.server.disk().and_then(|disk| disk.holder()).is_some_and(|holder| Arc::ptr_eq(&holder, process));
     process.kill();
@@ -102,7 +103,14 @@ async fn run(world: Arc<World>, process: Arc<Process>) {
             }
         }
     };
-    world.with_guard(process.guard, |place| place.engine = Some(engine.clone()));
+    world.with_guard(process.guard, |place| {
+        if place.process.as_ref().is_some_and(|now| Arc::ptr_eq(now, &process)) {
+            place.engine = Some(engine.clone());
+        }
+    });
+    if world.plan.proxied {
+        return proxy::run(world, process, engine).await;
+    }
     let resolve = {
         let (world, process) = (Arc::downgrade(&world), Arc::downgrade(&process));
         move |entry: &Entry| {

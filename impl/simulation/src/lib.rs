@@ -8,14 +8,17 @@
 mod caller;
 mod coverage;
 mod draw;
+mod fault;
 mod faults;
 mod guard;
 mod log;
+mod made;
 mod many;
 mod minimise;
 mod person;
 mod plan;
 mod process;
+mod proxy;
 mod remote;
 mod run;
 mod server;
@@ -26,8 +29,9 @@ mod world;
 
 pub use self::{
     coverage::{Coverage, Transition, all_faults, reachable},
+    fault::{Fault, FaultAt},
     many::{Failed, Runs, Summary},
-    plan::{CallPlan, Fault, FaultAt, Kind, LedgerKind, Plan, Plant, Profile, Rates, ToolPlan, Unrunnable},
+    plan::{CallPlan, Kind, LedgerKind, Plan, Plant, Profile, Rates, ToolPlan, Unrunnable},
     run::{Outcome, SimulationError},
     violation::{Property, Violation},
 };

@@ -1,6 +1,6 @@
 //! Making a run that goes wrong smaller, as long as it goes wrong in the same way.
 
-use crate::plan::{CallPlan, Fault, Plan};
+use crate::plan::{CallPlan, Plan};
 use crate::run::SimulationError;
 use crate::violation::Property;
 
@@ -84,16 +84,7 @@ impl Smaller {
             plan.guards -= 1;
             let guards = plan.guards;
             plan.calls.iter_mut().for_each(|call| call.guard %= guards);
-            for fault in &mut plan.faults {
-                if let Fault::Kill { guard, .. }
-                | Fault::Stop { guard, .. }
-                | Fault::CutLedger { guard, .. }
-                | Fault::CutTools { guard, .. }
-                | Fault::ClockSet { guard, .. } = &mut fault.fault
-                {
-                    *guard %= guards;
-                }
-            }
+            plan.faults.iter_mut().for_each(|fault| fault.fault.at_most(guards));
             if !self.attempt(plan)? {
                 break;
             }

@@ -19,10 +19,17 @@ enum Books {
 }
 
 fn look(world: &World, key: &Key, generation: u32) -> Books {
-    world.truth(|truth| match truth.effects_of(key, generation).next() {
-        Some(effect) => Books::Happened(effect.receipt.clone()),
-        None => Books::Nothing { quiet: !truth.possible.iter().any(|(other, _)| other == key) },
-    })
+    let (applied, possible, out) = world.truth(|truth| {
+        let applied = truth.effects_of(key, generation).next().map(|effect| effect.receipt.clone());
+        let possible = truth.possible.iter().any(|(other, _)| other == key);
+        let all = truth.out.range((key.clone(), 0, 0)..).take_while(|((other, ..), _)| other == key);
+        (applied, possible, all.map(|(_, owner)| *owner).collect::<Vec<_>>())
+    });
+    let is_out = || out.into_iter().any(|owner| world.owner(owner).is_some_and(|process| process.is_alive()));
+    match applied {
+        Some(receipt) => Books::Happened(receipt),
+        None => Books::Nothing { quiet: !possible && !is_out() },
+    }
 }
 
 /// Now and then somebody decides what can be decided while things still go wrong.
@@ -79,7 +86,8 @@ async fn decide(world: &Arc<World>, process: &Arc<Process>, engine: &Engine, ent
             (Decision { decided_as: DecidedAs::Succeeded, body: Some(receipt), note: None }, false)
         }
         Books::Nothing { quiet } => {
-            let decided_as = if world.draw(|random| random.u8(..4)) == 0 { DecidedAs::Abandoned } else { DecidedAs::Failed };
+            let decided_as =
+                if world.draw(|random| random.u8(..4)) == 0 { DecidedAs::Abandoned } else { DecidedAs::Failed };
             // Who says so without having made sure is refused.
             let quiet = quiet && world.draw(|random| random.u8(..8)) > 0;
             (Decision { decided_as, body: None, note: Some("not in the books".to_owned()) }, quiet)
@@ -91,11 +99,13 @@ async fn decide(world: &Arc<World>, process: &Arc<Process>, engine: &Engine, ent
     let decided = process.spawn(async move { engine.decide(&key, decision, quiet).await }).await;
     match decided {
         Ok(Ok(_)) => {
-            world.coverage(|coverage| coverage.step(match said {
-                DecidedAs::Succeeded => "decided: succeeded",
-                DecidedAs::Failed => "decided: failed",
-                DecidedAs::Abandoned => "decided: abandoned",
-            }));
+            world.coverage(|coverage| {
+                coverage.step(match said {
+                    DecidedAs::Succeeded => "decided: succeeded",
+                    DecidedAs::Failed => "decided: failed",
+                    DecidedAs::Abandoned => "decided: abandoned",
+                })
+            });
             true
         }
         Ok(Err(EngineError::Refused(_))) => {

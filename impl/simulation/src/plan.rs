@@ -5,6 +5,8 @@
 use serde::{Deserialize, Serialize};
 use settled_protocol::{Backoff, Ends, Millis, Policy, Repeat, Retry, ToolKind};
 
+use crate::fault::FaultAt;
+
 /// How much goes wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -152,6 +154,8 @@ pub struct ToolPlan {
 pub const LONGEST_STOP: Millis = 9_000;
 /// The longest that a store can be on its way to the ledger, or be tried again.
 pub const LONGEST_STORE: Millis = 6_000;
+/// The longest that a request is queued in its process.
+pub const LONGEST_QUEUE: Millis = 3_000;
 /// The longest that callers go on repeating a call.
 pub const HORIZON: Millis = 8_000;
 
@@ -167,7 +171,7 @@ impl ToolPlan {
             Kind::Sealable => ToolKind::Sealable,
             Kind::Deduplicates => ToolKind::Deduplicates {
                 limit: self.limit,
-                margin: LONGEST_STOP + LONGEST_STORE + self.transit + self.takes + slack,
+                margin: LONGEST_STOP + LONGEST_STORE + LONGEST_QUEUE + self.transit + self.takes + slack,
                 remembers_rejections: self.remembers,
             },
             Kind::Transactional => ToolKind::Transactional,
@@ -282,112 +286,6 @@ pub struct CallPlan {
     pub other: bool,
 }
 
-/// Something that goes wrong at a time of its own. Times are in milliseconds.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Fault {
-    /// A guard's process is killed, and started again after a while.
-    Kill {
-        /// Which.
-        guard: usize,
-        /// For how long it is down.
-        down: Millis,
-    },
-    /// A guard's process is stopped, and goes on after a while.
-    Stop {
-        /// Which.
-        guard: usize,
-        /// For how long.
-        pause: Millis,
-    },
-    /// A guard and the ledger can't reach each other.
-    CutLedger {
-        /// Which.
-        guard: usize,
-        /// For how long.
-        pause: Millis,
-    },
-    /// A guard and the tools can't reach each other.
-    CutTools {
-        /// Which.
-        guard: usize,
-        /// For how long.
-        pause: Millis,
-    },
-    /// The ledger's server restarts, or fails over. What is on its way to it is lost, or its answer.
-    LedgerDown {
-        /// For how long.
-        pause: Millis,
-    },
-    /// The guards' host loses its power, and what isn't synced is lost or torn.
-    PowerFails {
-        /// For how long they are down.
-        down: Millis,
-    },
-    /// The n-th sync of the ledger's disk from now on fails.
-    SyncFails {
-        /// Which.
-        nth: u64,
-    },
-    /// The n-th write to the ledger's disk from now on fails.
-    WriteFails {
-        /// Which.
-        nth: u64,
-    },
-    /// Writes to the ledger's disk are short.
-    ShortWrites,
-    /// The ledger's disk is full, but for so many bytes.
-    DiskFull {
-        /// What is left.
-        left: u64,
-        /// For how long.
-        pause: Millis,
-    },
-    /// After so many operations on its disk the ledger's holder is killed.
-    KillHolder {
-        /// After how many.
-        after: u64,
-        /// Whether the host loses its power with it.
-        power: bool,
-    },
-    /// A guard's own clock is set.
-    ClockSet {
-        /// Whose.
-        guard: usize,
-        /// By how much, in milliseconds.
-        by: i64,
-    },
-}
-
-impl Fault {
-    /// Its name.
-    pub fn name(&self) -> &'static str {
-        match self {
-            Fault::Kill { .. } => "guard killed",
-            Fault::Stop { .. } => "guard stopped",
-            Fault::CutLedger { .. } => "guard cut off from the ledger",
-            Fault::CutTools { .. } => "guard cut off from the tools",
-            Fault::LedgerDown { .. } => "ledger down or failing over",
-            Fault::PowerFails { .. } => "power failed",
-            Fault::SyncFails { .. } => "sync failed",
-            Fault::WriteFails { .. } => "write failed",
-            Fault::ShortWrites => "short writes",
-            Fault::DiskFull { .. } => "disk full",
-            Fault::KillHolder { .. } => "holder killed at a disk operation",
-            Fault::ClockSet { .. } => "clock set",
-        }
-    }
-}
-
-/// A fault and its time.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct FaultAt {
-    /// When, in milliseconds.
-    pub at: Millis,
-    /// What.
-    pub fault: Fault,
-}
-
 /// One run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Plan {
@@ -398,6 +296,9 @@ pub struct Plan {
     pub plant: Option<Plant>,
     /// The ledger.
     pub ledger: LedgerKind,
+    /// The guards are MCP proxies, each between a client and a server of its own.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub proxied: bool,
     /// How many guards.
     pub guards: usize,
     /// Their leases, in milliseconds.
@@ -443,6 +344,12 @@ impl Plan {
         let on_disk = self.ledger == LedgerKind::File;
         if on_disk && self.tools.iter().any(|tool| tool.kind == Kind::Transactional) {
             return wrong("a transactional tool needs a ledger that is a server");
+        }
+        let can_be_proxied = |tool: &ToolPlan| {
+            matches!(tool.kind, Kind::Opaque | Kind::Deduplicates) && !tool.resource && tool.window.is_none()
+        };
+        if self.proxied && !self.tools.iter().all(can_be_proxied) {
+            return wrong("behind proxies, a tool is opaque or deduplicates, has no `resource`, and no `window`");
         }
         Ok(())
     }

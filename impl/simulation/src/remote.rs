@@ -5,9 +5,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use settled::protocol::{Durable, Epoch, Key, Time, Version};
-use settled::{
-    Change, Draw, Entry, Filter, Ledger, LedgerError, Liveness, Remains, Renewal, Resource, Stored,
-};
+use settled::{Change, Draw, Entry, Filter, Ledger, LedgerError, Liveness, Remains, Renewal, Resource, Stored};
 use settled_ledger_file::simulated::SimulatedStore;
 use tokio::sync::oneshot;
 use tokio::time::{Instant, timeout, timeout_at};
@@ -16,7 +14,6 @@ use crate::guard;
 use crate::plan::{LedgerKind, Plant};
 use crate::process::Process;
 use crate::server::{DiskServer, Server};
-use crate::truth::tool_of;
 use crate::world::World;
 
 /// How long the file ledger goes on trying.
@@ -30,46 +27,6 @@ pub(crate) struct Remote {
 
 fn unavailable(why: &str) -> LedgerError {
     LedgerError::Unavailable(why.to_owned())
-}
-
-impl World {
-    /// The ledger has made a change.
-    pub(crate) fn stored(&self, change: &Change) {
-        let before = self.truth(|truth| truth.stored(change));
-        let kind = tool_of(&change.key).and_then(|tool| self.plan.tools.get(tool)).map(|tool| tool.kind);
-        if let (Some(before), Some(kind)) = (before, kind) {
-            self.coverage(|coverage| coverage.transition(kind, before, &change.event, change.record.state().name()));
-        }
-    }
-
-    /// Something of a key is about to be forgotten: from now on it may be gone.
-    fn forgets(&self, key: &Key, expected: Version) {
-        self.truth(|truth| {
-            if let Some(held) = truth.held.get_mut(key).filter(|held| held.version <= expected) {
-                held.forgetting = true;
-            }
-        });
-    }
-
-    fn forgot(&self, key: &Key, expected: Version, remains: Remains, forgotten: bool) -> bool {
-        let before = self.truth(|truth| {
-            // Word of the last change may have been lost.
-            let held = truth.held.get_mut(key).filter(|held| held.version <= expected)?;
-            let before = held.state;
-            match remains {
-                Remains::Tombstone { keep_until } if forgotten => held.keep_until = Some(keep_until),
-                Remains::Nothing if forgotten => drop(truth.held.remove(key)),
-                Remains::Tombstone { .. } | Remains::Nothing => {}
-            }
-            Some(before)
-        });
-        let kind = tool_of(key).and_then(|tool| self.plan.tools.get(tool)).map(|tool| tool.kind);
-        if let (true, Some(before), Some(kind)) = (forgotten, before, kind) {
-            let after = if remains == Remains::Nothing { "absent" } else { "tombstone" };
-            self.coverage(|coverage| coverage.transition(kind, before, "expired", after));
-        }
-        forgotten
-    }
 }
 
 /// Whether a change is acknowledged before it is durable: a defect put in on purpose.
@@ -154,7 +111,11 @@ impl Remote {
     }
 
     /// Has the holder of the directory do something, which may be this process, whoever that comes to be.
-    async fn held<T, W>(&self, disk: &DiskServer, what: impl Fn(Arc<SimulatedStore>, bool) -> W) -> Result<T, LedgerError>
+    async fn held<T, W>(
+        &self,
+        disk: &DiskServer,
+        what: impl Fn(Arc<SimulatedStore>, bool) -> W,
+    ) -> Result<T, LedgerError>
     where
         T: Send + 'static,
         W: Future<Output = Result<T, LedgerError>> + Send + 'static,

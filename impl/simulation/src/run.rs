@@ -134,9 +134,8 @@ async fn audit(world: &Arc<World>) {
     asked.sort_by_key(|call| (call.tool, call.wish, call.other));
     asked.dedup_by_key(|call| (call.tool, call.wish, call.other));
     for call in asked {
-        let always = world.plan.tools.get(call.tool).is_some_and(|tool| {
-            tool.ends == Ends::WithWindow && tool.window.is_none()
-        });
+        let always =
+            world.plan.tools.get(call.tool).is_some_and(|tool| tool.ends == Ends::WithWindow && tool.window.is_none());
         if !always {
             continue;
         }
@@ -145,7 +144,8 @@ async fn audit(world: &Arc<World>) {
             // A holder whose disk has failed before is found out, ended and started again only when it is asked to write.
             for _ in 0..3 {
                 ready(world).await;
-                answered = answered || caller::once(world, guard, call, Duration::from_secs(2_000), true).await.is_some();
+                answered =
+                    answered || caller::once(world, guard, call, Duration::from_secs(2_000), true).await.is_some();
             }
             if !answered {
                 world.violated(Property::Settles, format!("guard {guard} does not answer for wish {}", call.wish));
@@ -166,7 +166,8 @@ async fn retain(world: &Arc<World>) {
     let now = world.time();
     let left = world.truth(|truth| {
         // What people decided, or was never sent, is kept for longer.
-        let over = |held: &Held| held.state == "settled" && held.keep_until.is_none_or(|until| until.after(75_000) < now);
+        let over =
+            |held: &Held| held.state == "settled" && held.keep_until.is_none_or(|until| until.after(75_000) < now);
         let left = truth.held.iter().filter(|(key, held)| windowed(key) && over(held));
         left.map(|(key, _)| key.clone()).collect::<Vec<_>>()
     });
@@ -177,12 +178,13 @@ async fn retain(world: &Arc<World>) {
 
 /// Holds the recorded histories, and what the ledger kept of them, against the protocol.
 async fn history(world: &Arc<World>) {
-    let Some((process, engine)) = (0..world.plan.guards).find_map(|guard| caller::running(world, guard)) else { return };
+    let Some((process, engine)) = (0..world.plan.guards).find_map(|guard| caller::running(world, guard)) else {
+        return;
+    };
     let mut verifier = Verifier::new(Options { ended: false, effects_known: true, margin: 3_600_000 });
     // What has been forgotten can't be read again where word of it was lost.
-    let forgotten = |key: &Key| {
-        tool_of(key).and_then(|tool| world.plan.tools.get(tool)).is_none_or(|tool| tool.window.is_some())
-    };
+    let forgotten =
+        |key: &Key| tool_of(key).and_then(|tool| world.plan.tools.get(tool)).is_none_or(|tool| tool.window.is_some());
     for line in world.take_lines() {
         if !line.key.as_ref().is_some_and(forgotten) {
             verifier.line(line);
@@ -222,10 +224,6 @@ async fn history(world: &Arc<World>) {
         }
     }
     for violation in verifier.finish().violations() {
-        // A resource is free once the record is durable, and its holder may hear of that later: overlaps are judged by the truth.
-        if violation.property == settled_verify::Property::NoOverlap {
-            continue;
-        }
         world.violated(Property::HistoryHolds, format!("{}: {}", violation.property.name(), violation.text));
     }
 }
@@ -236,8 +234,7 @@ fn finish(world: &Arc<World>, seed: u64) -> Outcome {
         world.violated(property, what);
     }
     world.coverage(|coverage| coverage::of_plan(&world.plan, coverage));
-    let (calls, sends, effects) =
-        world.truth(|truth| (truth.calls, truth.sends, truth.effects.len() as u64));
+    let (calls, sends, effects) = world.truth(|truth| (truth.calls, truth.sends, truth.effects.len() as u64));
     let came = world.end();
     Outcome {
         seed,

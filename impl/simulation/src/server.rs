@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use settled::protocol::{Epoch, Time};
 use settled::{LedgerError, MemoryLedger};
+use settled_ledger_file::FileLedgerOptions;
 use settled_ledger_file::log::LogOptions;
 use settled_ledger_file::log::disk::{FaultDisk, Faults};
 use settled_ledger_file::simulated::{Processes, SimulatedStore};
-use settled_ledger_file::FileLedgerOptions;
 use tokio::sync::Notify;
 
 use crate::plan::LedgerKind;

@@ -9,7 +9,7 @@ use settled::protocol::{Action, AttemptId, Digest, ErrorClass, Event, Key, Polic
 use settled::{Change, Ledger, Outgoing, Question, Seen, Stored, Tool, ToolReply};
 use tokio::sync::oneshot;
 
-use crate::plan::{Kind, ToolPlan};
+use crate::plan::{Kind, LONGEST_QUEUE, ToolPlan};
 use crate::process::Process;
 use crate::server::Server;
 use crate::truth::{Effect, wish_of};
@@ -24,13 +24,43 @@ pub(crate) struct SimulatedTool {
 }
 
 /// An attempt that may still take effect, until this is dropped.
-struct Possible {
+pub(crate) struct Possible {
     world: Arc<World>,
     key: Key,
     of: AttemptId,
 }
 
 impl Possible {
+    /// Notes an attempt, and whether it may be made.
+    pub(crate) fn begin(world: &Arc<World>, tool: usize, key: &Key, of: AttemptId) -> Possible {
+        let plan = world.plan.tools.get(tool);
+        let alone = plan.is_some_and(|plan| matches!(plan.kind, Kind::Opaque | Kind::Observable));
+        let (intended, others) = world.truth(|truth| {
+            truth.sends += 1;
+            *truth.sent.entry((key.clone(), of.generation)).or_insert(0) += 1;
+            let intended = truth.intents.get(key).is_some_and(|latest| *latest >= of);
+            let range =
+                (key.clone(), AttemptId { generation: of.generation, attempt: settled::protocol::Attempt::FIRST })..;
+            let others = truth
+                .possible
+                .range(range)
+                .filter(|(other, attempt)| other == key && attempt.generation == of.generation && *attempt != of);
+            (intended, others.count())
+        });
+        if !intended {
+            let what = format!("attempt {} of operation {} of {key} is not recorded", of.attempt, of.generation);
+            world.violated(Property::IntentFirst, what);
+        }
+        if alone && others > 0 {
+            let what = format!(
+                "attempt {} of operation {} of {key} is sent while another one may still take effect",
+                of.attempt, of.generation
+            );
+            world.violated(Property::UnknownBlocks, what);
+        }
+        Possible::new(world, key, of)
+    }
+
     fn new(world: &Arc<World>, key: &Key, of: AttemptId) -> Possible {
         world.truth(|truth| truth.possible.insert((key.clone(), of)));
         Possible { world: world.clone(), key: key.clone(), of }
@@ -45,16 +75,16 @@ impl Drop for Possible {
 
 /// A request on its way.
 #[derive(Clone)]
-struct Request {
-    key: Key,
-    of: AttemptId,
-    epoch: settled::protocol::Epoch,
-    arguments: Bytes,
-    possible: Arc<Possible>,
+pub(crate) struct Request {
+    pub(crate) key: Key,
+    pub(crate) of: AttemptId,
+    pub(crate) epoch: settled::protocol::Epoch,
+    pub(crate) arguments: Bytes,
+    pub(crate) possible: Arc<Possible>,
 }
 
 /// Where a tool's answer goes.
-type Reply = Arc<Mutex<Option<oneshot::Sender<ToolReply>>>>;
+pub(crate) type Reply = Arc<Mutex<Option<oneshot::Sender<ToolReply>>>>;
 
 fn answer(reply: &Reply, with: ToolReply) {
     if let Some(reply) = reply.lock().unwrap_or_else(PoisonError::into_inner).take() {
@@ -68,9 +98,10 @@ impl Tool for SimulatedTool {
     async fn dispatch(&self, outgoing: &Outgoing) -> ToolReply {
         let world = &self.world;
         let not_run = |why: &'static str| ToolReply::Error(ErrorClass::NotRun, Bytes::from_static(why.as_bytes()));
-        let possible = Arc::new(self.begin(outgoing));
+        let possible = Arc::new(Possible::begin(world, self.tool, &outgoing.key, outgoing.attempt));
         // Queued in the process.
-        world.delay(0..=3).await;
+        let long = world.happens(|rates| rates.gap, "queued for long");
+        world.delay(0..=if long { LONGEST_QUEUE } else { 3 }).await;
         if !outgoing.permit().holds() {
             world.fault("fenced before the first byte");
             return not_run("fenced");
@@ -78,7 +109,8 @@ impl Tool for SimulatedTool {
         if world.happens(|rates| rates.gap, "hangs before the first byte") {
             world.delay(1..=400).await;
         }
-        if !world.reaches_tools(self.process.guard) || world.happens(|rates| rates.refused, "tool refuses the connection")
+        if !world.reaches_tools(self.process.guard)
+            || world.happens(|rates| rates.refused, "tool refuses the connection")
         {
             return not_run("the connection was refused");
         }
@@ -140,34 +172,6 @@ impl SimulatedTool {
         self.world.plan.tools.get(self.tool)
     }
 
-    /// Notes an attempt, and whether it may be made.
-    fn begin(&self, outgoing: &Outgoing) -> Possible {
-        let (world, key, of) = (&self.world, &outgoing.key, outgoing.attempt);
-        let alone = self.plan().is_some_and(|plan| matches!(plan.kind, Kind::Opaque | Kind::Observable));
-        let (intended, others) = world.truth(|truth| {
-            truth.sends += 1;
-            *truth.sent.entry((key.clone(), of.generation)).or_insert(0) += 1;
-            let intended = truth.intents.get(key).is_some_and(|latest| *latest >= of);
-            let range = (key.clone(), AttemptId { generation: of.generation, attempt: settled::protocol::Attempt::FIRST })..;
-            let others = truth.possible.range(range).filter(|(other, attempt)| {
-                other == key && attempt.generation == of.generation && *attempt != of
-            });
-            (intended, others.count())
-        });
-        if !intended {
-            let what = format!("attempt {} of operation {} of {key} is not recorded", of.attempt, of.generation);
-            world.violated(Property::IntentFirst, what);
-        }
-        if alone && others > 0 {
-            let what = format!(
-                "attempt {} of operation {} of {key} is sent while another one may still take effect",
-                of.attempt, of.generation
-            );
-            world.violated(Property::UnknownBlocks, what);
-        }
-        Possible::new(world, key, of)
-    }
-
     async fn question_arrives(&self) -> bool {
         let world = &self.world;
         world.delay(1..=self.plan().map_or(1, |plan| plan.transit)).await;
@@ -181,7 +185,7 @@ impl SimulatedTool {
 }
 
 /// What a tool does with one request.
-async fn deliver(world: Arc<World>, tool: usize, request: Request, reply: Reply) {
+pub(crate) async fn deliver(world: Arc<World>, tool: usize, request: Request, reply: Reply) {
     let Some(plan) = world.plan.tools.get(tool).cloned() else { return };
     world.delay(1..=plan.transit).await;
     let (key, of) = (&request.key, request.of);
@@ -215,7 +219,7 @@ async fn deliver(world: Arc<World>, tool: usize, request: Request, reply: Reply)
         });
         let applied = world.truth(|truth| truth.effects_of(key, of.generation).next().is_some());
         // A tool whose errors are final gives none about what has happened.
-        if !(plan.errors_final && applied) && !(plan.kind == Kind::Deduplicates && applied) {
+        if !applied || !plan.errors_final && plan.kind != Kind::Deduplicates {
             world.delay(1..=plan.transit).await;
             return answer(&reply, ToolReply::Error(ErrorClass::Unproven, Bytes::from_static(b"rejected")));
         }
@@ -267,7 +271,8 @@ async fn apply(world: &Arc<World>, tool: usize, plan: &ToolPlan, request: &Reque
     }
     let resource = wish_of(key).and_then(|wish| world.resource(tool, wish)).map(|resource| resource.to_string());
     let (at, key, of, asked) = (world.now(), key.clone(), *of, arguments.clone());
-    world.note(format_args!("tool {tool}: {key} attempt {} of {} takes effect: {receipt:?}", of.attempt, of.generation));
+    world
+        .note(format_args!("tool {tool}: {key} attempt {} of {} takes effect: {receipt:?}", of.attempt, of.generation));
     world.truth(|truth| {
         truth.effects.push(Effect { key, of, tool, asked, receipt: receipt.clone(), resource, begun, at });
     });

@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use bytes::Bytes;
-use settled::protocol::{AttemptId, Ends, Key, Millis, State, Time, Verdict, Version};
-use settled::{Answer, Change, Entry};
+use settled::protocol::{AttemptId, Digest, Ends, Epoch, Key, Millis, Record, State, Time, Verdict, Version};
+use settled::{Answer, Change, Entry, Happened, HistoryLine};
 
 use crate::plan::{Kind, Plan};
 use crate::violation::Property;
@@ -64,6 +64,14 @@ pub(crate) struct Truth {
     pub(crate) held: BTreeMap<Key, Held>,
     /// The latest attempt that is durably recorded as dispatched, of each key.
     pub(crate) intents: BTreeMap<Key, AttemptId>,
+    /// The latest attempt of each key that is durably recorded as dispatched by each owner.
+    pub(crate) owned: BTreeMap<(Key, Epoch), AttemptId>,
+    /// Which operation began when, by its record.
+    pub(crate) created: BTreeMap<(Key, Millis), u32>,
+    /// The attempts that processes have out: what they wait with may still be sent.
+    pub(crate) out: BTreeMap<(Key, u32, u32), Epoch>,
+    /// Which operation each key stands for that a tool was given.
+    pub(crate) passed: BTreeMap<String, (Key, u32)>,
     /// The attempts that may still take effect.
     pub(crate) possible: BTreeSet<(Key, AttemptId)>,
     /// Up to which attempt each operation is sealed at its tool.
@@ -81,13 +89,39 @@ pub(crate) struct Truth {
 }
 
 impl Truth {
+    fn intended(&mut self, key: &Key, record: &Record<Digest>) {
+        self.created.insert((key.clone(), record.created().0), record.generation());
+        let Some(of) = record.attempt_id() else { return };
+        let latest = self.intents.entry(key.clone()).or_insert(of);
+        *latest = (*latest).max(of);
+        if let State::Dispatched(sent) = record.state() {
+            let latest = self.owned.entry((key.clone(), sent.owner())).or_insert(of);
+            *latest = (*latest).max(of);
+        }
+    }
+
+    /// A process has recorded something.
+    pub(crate) fn heard(&mut self, line: &HistoryLine) {
+        let Some(key) = &line.key else { return };
+        match &line.what {
+            Happened::Sent { generation, attempt, epoch, .. } => {
+                self.out.insert((key.clone(), *generation, *attempt), *epoch);
+            }
+            Happened::Replied { generation, attempt, .. } => {
+                self.out.remove(&(key.clone(), *generation, *attempt));
+            }
+            // One that timed out is still waited for.
+            Happened::Lost { generation, attempt, how, .. } if how != "timed out" => {
+                self.out.remove(&(key.clone(), *generation, *attempt));
+            }
+            _ => {}
+        }
+    }
+
     /// The ledger has made a change. Returns the state before it, if that is known.
     pub(crate) fn stored(&mut self, change: &Change) -> Option<&'static str> {
         let record = &change.record;
-        if let Some(of) = record.attempt_id() {
-            let latest = self.intents.entry(change.key.clone()).or_insert(of);
-            *latest = (*latest).max(of);
-        }
+        self.intended(&change.key, record);
         if let State::Settled { verdict: Verdict::Abandoned(_), sent: Some(_), .. } = record.state() {
             self.abandoned.insert(change.key.clone());
         }
@@ -115,7 +149,8 @@ impl Truth {
     /// Takes note of what a newly opened ledger holds: all that was acknowledged, and perhaps what nobody had word of. Returns
     /// what it lacks.
     pub(crate) fn found(&mut self, entries: &[Entry]) -> Option<String> {
-        let versions: BTreeMap<&Key, Version> = entries.iter().map(|entry| (&entry.key, entry.record.version())).collect();
+        let versions: BTreeMap<&Key, Version> =
+            entries.iter().map(|entry| (&entry.key, entry.record.version())).collect();
         let lacks = self.held.iter().filter(|(_, held)| !held.forgetting).find_map(|(key, held)| {
             let found = versions.get(key);
             (found < Some(&held.version))
@@ -124,10 +159,7 @@ impl Truth {
         let before = std::mem::take(&mut self.held);
         for entry in entries {
             let record = &entry.record;
-            if let Some(of) = record.attempt_id() {
-                let latest = self.intents.entry(entry.key.clone()).or_insert(of);
-                *latest = (*latest).max(of);
-            }
+            self.intended(&entry.key, record);
             let held = Held {
                 version: record.version(),
                 state: record.state().name(),
@@ -144,9 +176,9 @@ impl Truth {
         let mut counted: Vec<Counted> = Vec::new();
         for effect in &self.effects {
             let merges = plan.tools.get(effect.tool).is_some_and(|tool| tool.kind == Kind::Idempotent);
-            let same = counted.iter_mut().find(|before| {
-                merges && before.key == effect.key && before.generation == effect.of.generation
-            });
+            let same = counted
+                .iter_mut()
+                .find(|before| merges && before.key == effect.key && before.generation == effect.of.generation);
             if let Some(before) = same {
                 (before.begun, before.at) = (before.begun.min(effect.begun), before.at.max(effect.at));
                 before.attempt = None;
@@ -204,7 +236,8 @@ impl Truth {
             wrong.push((Property::AtMostOnce, format!("{key} has {effects} effects")));
         }
         for key in &self.cancelled {
-            let always = tool_of(key).and_then(|tool| plan.tools.get(tool)).is_some_and(|tool| tool.ends == Ends::WithWindow);
+            let always =
+                tool_of(key).and_then(|tool| plan.tools.get(tool)).is_some_and(|tool| tool.ends == Ends::WithWindow);
             if always && self.effects.iter().any(|effect| effect.key == *key) {
                 wrong.push((Property::NoFalseFailure, format!("{key} was cancelled unsent, and has an effect")));
             }
@@ -212,7 +245,8 @@ impl Truth {
         for ((key, generation), sent) in &self.sent {
             let tool = tool_of(key).and_then(|tool| plan.tools.get(tool));
             if tool.is_some_and(|tool| *sent > tool.attempts) {
-                wrong.push((Property::BoundedRetries, format!("operation {generation} of {key} was sent {sent} times")));
+                wrong
+                    .push((Property::BoundedRetries, format!("operation {generation} of {key} was sent {sent} times")));
             }
         }
     }
@@ -242,7 +276,10 @@ impl Truth {
                         )),
                         Some(effect) if effect.asked != told.asked => wrong.push((
                             Property::FaithfulReplay,
-                            format!("{key} was asked for with {:?}, and answered with what {:?} gave", told.asked, effect.asked),
+                            format!(
+                                "{key} was asked for with {:?}, and answered with what {:?} gave",
+                                told.asked, effect.asked
+                            ),
                         )),
                         Some(_) => {}
                     }
@@ -255,7 +292,9 @@ impl Truth {
                     if effects > 0 {
                         wrong.push((
                             Property::NoFalseFailure,
-                            format!("operation {generation} of {key} was told to have failed, and has {effects} effects"),
+                            format!(
+                                "operation {generation} of {key} was told to have failed, and has {effects} effects"
+                            ),
                         ));
                     }
                 }
@@ -285,7 +324,12 @@ impl Truth {
             if !same {
                 wrong.push((
                     Property::FaithfulReplay,
-                    format!("{} was answered {:?}, and in the end {:?}", late.key, before.map(|told| &told.answer), late.answer),
+                    format!(
+                        "{} was answered {:?}, and in the end {:?}",
+                        late.key,
+                        before.map(|told| &told.answer),
+                        late.answer
+                    ),
                 ));
             }
         }

@@ -7,14 +7,17 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use fastrand::Rng;
-use settled::protocol::{Epoch, Key, Millis, Time};
+use settled::protocol::{Digest, Ends, Epoch, Key, Millis, Time};
 use settled::{Clock, Engine, History, HistoryLine, Resource};
+use tokio::sync::mpsc::UnboundedSender;
 use tokio::time::Instant;
 
+use crate::caller::arguments;
 use crate::coverage::Coverage;
 use crate::log::EventLog;
 use crate::plan::{Plan, Rates};
 use crate::process::Process;
+use crate::proxy::{Connection, Life};
 use crate::server::Server;
 use crate::truth::Truth;
 use crate::violation::{Property, Violation};
@@ -51,6 +54,11 @@ struct State {
 pub(crate) struct Guard {
     pub(crate) process: Option<Arc<Process>>,
     pub(crate) engine: Option<Engine>,
+    /// A proxy's client, and its server.
+    pub(crate) client: Option<Arc<Connection>>,
+    pub(crate) server: Option<Arc<Life>>,
+    /// Tells a proxy to end.
+    pub(crate) tell: Option<UnboundedSender<()>>,
     lives: u32,
     cut_from_ledger: u32,
     cut_from_tools: u32,
@@ -245,8 +253,15 @@ impl World {
 
     /// The key of a wish.
     pub(crate) fn key(&self, tool: usize, wish: u32) -> Key {
+        let own = self.plan.tools.get(tool).is_some_and(|tool| tool.ends == Ends::WithWindow);
+        let id = match self.plan.proxied {
+            false => format!("wish-{wish}"),
+            true if own => format!("key:wish-{wish}"),
+            // These arguments are canonical.
+            true => format!("args:{}", Digest::of(&arguments(wish, false))),
+        };
         // These parts are neither empty nor too long.
-        Key::new(SCOPE, format!("tool-{tool}"), format!("wish-{wish}")).unwrap_or_else(|_| unreachable!())
+        Key::new(SCOPE, format!("tool-{tool}"), id).unwrap_or_else(|_| unreachable!())
     }
 
     /// What a wish must have to itself.
@@ -264,8 +279,7 @@ impl Guard {
     }
 
     pub(crate) fn cut_from_ledger(&mut self, cut: bool) {
-        self.cut_from_ledger =
-            if cut { self.cut_from_ledger + 1 } else { self.cut_from_ledger.saturating_sub(1) };
+        self.cut_from_ledger = if cut { self.cut_from_ledger + 1 } else { self.cut_from_ledger.saturating_sub(1) };
     }
 
     pub(crate) fn cut_from_tools(&mut self, cut: bool) {
@@ -320,7 +334,8 @@ impl History for Recorder {
         let Some(world) = self.world.upgrade() else { return };
         let at = world.now();
         let mut state = world.state();
-        let State { log, lines, .. } = &mut *state;
+        let State { log, lines, truth, .. } = &mut *state;
+        truth.heard(line);
         let key = line.key.as_ref().map(|key| format!("{}/{}", key.tool(), key.id())).unwrap_or_default();
         log.note(at, format_args!("guard {}: {key} {}", self.guard, Brief(line)));
         lines.push(line.clone());

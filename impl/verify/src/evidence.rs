@@ -58,6 +58,14 @@ pub enum VerifyError {
         /// Its format.
         found: u64,
     },
+    /// A file in which nothing is a line of a history.
+    #[error("{}: this is no history: {error} (line 1, and so every other one); leave the file out if it was never one", .path.display())]
+    NoHistory {
+        /// Which file.
+        path: PathBuf,
+        /// What is wrong with its first line.
+        error: serde_json::Error,
+    },
     /// A line of a journal of effects that is none.
     #[error(
         "{}, line {line}: not an effect: {error}; write {{\"key\":\"scope/tool/id\"}}, with \"generation\" and \"attempt\" if known",
@@ -94,6 +102,9 @@ pub async fn verify(evidence: &Evidence) -> Result<Report, VerifyError> {
     }
     if let Some(ledger) = &evidence.ledger {
         verifier.read_ledger(&**ledger).await?;
+    }
+    if !evidence.histories.is_empty() {
+        verifier.nothing_at_all();
     }
     Ok(verifier.finish())
 }
@@ -133,14 +144,31 @@ impl Verifier {
         let mut reader = BufReader::with_capacity(1 << 20, File::open(path).map_err(failed)?);
         let mut text = Vec::new();
         let mut number = 0;
+        let mut strange = None;
+        let mut is_history = false;
         loop {
             text.clear();
             if reader.read_until(b'\n', &mut text).map_err(failed)? == 0 {
-                return Ok(());
+                return match strange.filter(|_| !is_history) {
+                    Some(error) => Err(VerifyError::NoHistory { path: path.to_owned(), error }),
+                    None => Ok(()),
+                };
             }
             number += 1;
+            // A power failure can leave a file longer than what was written of it: the rest is zeros.
+            let zeros = text.iter().take_while(|byte| **byte == 0).count();
+            if zeros > 0 {
+                self.unreadable(index, number, true, "");
+                text.drain(..zeros);
+                if text.trim_ascii().is_empty() {
+                    continue;
+                }
+            }
             match serde_json::from_slice::<HistoryLine>(&text) {
-                Ok(line) if is_known_version(u64::from(line.v)) => self.line_of(line, index, number),
+                Ok(line) if is_known_version(u64::from(line.v)) => {
+                    is_history = true;
+                    self.line_of(line, index, number);
+                }
                 Ok(line) => {
                     return Err(VerifyError::Version { path: path.to_owned(), line: number, found: u64::from(line.v) });
                 }
@@ -149,6 +177,8 @@ impl Verifier {
                         return Err(VerifyError::Version { path: path.to_owned(), line: number, found });
                     }
                     self.unreadable(index, number, error.is_eof(), &error.to_string());
+                    is_history |= error.is_eof();
+                    strange = strange.or(Some(error));
                 }
             }
         }

@@ -118,6 +118,14 @@ impl Verifier {
         u32::try_from(self.files.len() - 1).unwrap_or(u32::MAX)
     }
 
+    /// Where no line was read and no ledger holds anything, there was nothing to verify.
+    pub(crate) fn nothing_at_all(&mut self) {
+        if self.report.lines == 0 && self.keys.is_empty() {
+            let place = Where { lines: self.files.clone(), ..Where::default() };
+            self.report.gap(place, "every line: nothing was verified");
+        }
+    }
+
     /// A line that is no line of a history.
     pub(crate) fn unreadable(&mut self, file: u32, line: u32, torn: bool, why: &str) {
         let name = self.files.get(file as usize).cloned().unwrap_or_default();

@@ -63,11 +63,34 @@ async fn what_is_no_line_is_said() {
         assert_eq!(report.gaps().len(), 1, "{report}");
         assert!(matches!(report.verdict(Property::CoreSteps), Some(Verdict::NotJudged { .. })));
     }
-    for odd in [lines[3].replace("\"v\":2", "\"v\":2,\"event\":\"odd\""), "[]".to_owned(), "\u{0}".to_owned()] {
+    for odd in [lines[3].replace("\"v\":2", "\"v\":2,\"event\":\"odd\""), "[]".to_owned(), "\u{1}".to_owned()] {
         fs::write(&path, lines.join("\n") + "\n" + &odd + "\n").unwrap();
         let report = judged(&path).await.unwrap();
         assert_eq!(report.verdict(Property::WholeHistory), Some(&Verdict::Broken), "{odd}");
     }
+    // Power failed, and the file is longer than what was written of it; another process has gone on after that.
+    let zeros = "\0".repeat(5000);
+    for after in [zeros.clone(), zeros.clone() + "\n"] {
+        fs::write(&path, lines.join("\n") + "\n" + &after).unwrap();
+        let report = judged(&path).await.unwrap();
+        report.assert_sound();
+        assert_eq!(report.gaps().len(), 1, "{report}");
+    }
+    let (first, rest) = lines.split_at(lines.len() / 2);
+    fs::write(&path, first.join("\n") + "\n" + &zeros + &rest.join("\n") + "\n").unwrap();
+    let report = judged(&path).await.unwrap();
+    report.assert_sound();
+    assert_eq!((report.lines, report.gaps().len()), (lines.len() as u64 + 1, 1), "{report}");
+    // What has no line of a history in it is none.
+    for other in ["{\"key\":\"a/b/c\"}\n", "rubbish\nand more\n", "\u{1}"] {
+        fs::write(&path, other).unwrap();
+        let error = judged(&path).await.unwrap_err();
+        assert!(matches!(error, VerifyError::NoHistory { .. }), "{other}: {error}");
+    }
+    // Nothing at all is no run in which nothing was broken.
+    fs::write(&path, "").unwrap();
+    let report = judged(&path).await.unwrap();
+    assert_eq!(report.gaps().len(), 1, "{report}");
     // What an older or newer version wrote is not judged by this one's rules.
     for (v, line) in [
         (1, "{\"v\":1,\"at\":5,\"by\":2,\"event\":\"started\"}".to_owned()),

@@ -38,6 +38,9 @@ pub enum MutantError {
         /// Its output.
         log: PathBuf,
     },
+    /// Another run is at work.
+    #[error("another run is at work in {}: wait for its end", .0.display())]
+    Taken(PathBuf),
     /// The tree can't be copied.
     #[error("`git ls-files` can't list the tree's files: {0}")]
     Git(String),

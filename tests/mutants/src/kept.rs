@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use crate::error::MutantError;
 use crate::mutant::Mutant;
-use crate::outcome::{Kept, Tried};
+use crate::outcome::{Kept, Tried, Verdict};
 use crate::tree::Place;
 
 /// What was found of mutants, in a file.
@@ -23,9 +23,12 @@ impl Results {
         Results { file, all }
     }
 
-    /// What was found of this very patch.
+    /// What found this very patch.
     pub fn of(&self, mutant: &Mutant) -> Option<Tried> {
-        let kept = self.all.iter().find(|kept| kept.mutant == mutant.id() && kept.patch == mutant.patch)?;
+        let is_this = |kept: &&Kept| kept.mutant == mutant.id() && kept.patch == mutant.patch;
+        // What was not found may be found now.
+        let is_found = |kept: &&Kept| matches!(kept.verdict, Verdict::Found(_));
+        let kept = self.all.iter().find(|kept| is_this(kept) && is_found(kept))?;
         Some(Tried { mutant: mutant.clone(), verdict: kept.verdict.clone(), took: kept.took })
     }
 

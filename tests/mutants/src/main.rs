@@ -72,6 +72,7 @@ fn run(arguments: &Arguments) -> Result<bool, Box<dyn Error>> {
     let baseline = !arguments.no_baseline && !arguments.sample;
     let settings = Settings { layers, jobs: arguments.jobs, baseline, sample: arguments.sample };
     let place = Place::new(root());
+    let _taken = place.take()?;
     if arguments.same_copy {
         place.restore()?;
     } else {

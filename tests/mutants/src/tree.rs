@@ -46,6 +46,21 @@ impl Place {
         }
     }
 
+    /// Takes the copy for this run, until what is returned is dropped.
+    ///
+    /// # Errors
+    /// [`MutantError::Taken`] if another run is at work in it.
+    pub fn take(&self) -> Result<fs::File, MutantError> {
+        fs::create_dir_all(&self.logs).map_err(MutantError::io("make", &self.logs))?;
+        let path = self.logs.join("lock");
+        let file = fs::File::create(&path).map_err(MutantError::io("write", &path))?;
+        match file.try_lock() {
+            Ok(()) => Ok(file),
+            Err(fs::TryLockError::WouldBlock) => Err(MutantError::Taken(self.tree.clone())),
+            Err(fs::TryLockError::Error(error)) => Err(MutantError::io("lock", &path)(error)),
+        }
+    }
+
     /// Makes the copy equal to the tree, and begins its builds.
     ///
     /// # Errors
@@ -56,6 +71,12 @@ impl Place {
         }
         self.restore()?;
         self.synchronise()?;
+        // What the tests have installed for themselves.
+        let (installed, here) = (self.root.join("target/clients"), self.tree.join("target/clients"));
+        if installed.exists() && !here.exists() {
+            make_parent(&here)?;
+            std::os::unix::fs::symlink(&installed, &here).map_err(MutantError::io("link", &here))?;
+        }
         self.seed()
     }
 

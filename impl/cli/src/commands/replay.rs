@@ -4,7 +4,9 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
+use settled_model::Trace;
 use settled_replay::{All, Options, Program, Verdict, table};
+use tokio::signal::unix::{SignalKind, signal};
 
 use super::protocol::bar;
 use crate::failure::{Exit, Failure};
@@ -70,6 +72,12 @@ pub fn run_part(args: &PartArgs) -> Result<Exit, Failure> {
 
 /// Runs the command.
 pub fn run(args: ReplayArgs) -> Result<Exit, Failure> {
+    if let Some(keep) = &args.keep {
+        let failed =
+            |error| Failure::input(format!("{}: {error}; --keep needs a directory to write to", keep.display()));
+        std::fs::create_dir_all(keep).map_err(failed)?;
+        tempfile::tempfile_in(keep).map_err(failed)?;
+    }
     let program = Program { path: std::env::current_exe()?, arguments: vec!["replay-part".to_owned()] };
     let proxy = match args.host {
         Host::Engine => None,
@@ -88,31 +96,67 @@ pub fn run(args: ReplayArgs) -> Result<Exit, Failure> {
     let names: Vec<String> = names.into_iter().cloned().collect();
     let traces = files.into_iter().map(|file| read(file)).collect::<Result<Vec<_>, _>>()?;
     block_on(async move {
-        let mut exit = Exit::Good;
-        for (file, trace) in &traces {
-            let outcome = settled_replay::replay(trace, &options)
-                .await
-                .map_err(|error| Failure::input(format!("{file}: {error}")))?;
-            match args.json {
-                true => crate::output::json(&outcome)?,
-                false => line(table::outcome(&outcome))?,
-            }
-            if !outcome.agrees() {
-                exit = Exit::Violated;
+        let replays = replay_all(&args, &options, &traces, &names);
+        // What is given up here takes its processes and its files with it.
+        tokio::select! {
+            exit = replays => exit,
+            () = interrupted() => {
+                // Those that ran beside each other are dropped on other threads, which takes a moment.
+                tokio::time::sleep(Duration::from_secs(1)).await;
+                Ok(Exit::Code(130))
             }
         }
-        if args.all || !names.is_empty() {
-            let all = replay_shipped(&names, &options).await?;
-            match args.json {
-                true => crate::output::json(&all)?,
-                false => line(table::all(&all))?,
-            }
-            if !all.agrees() {
-                exit = Exit::Violated;
-            }
-        }
-        Ok(exit)
     })
+}
+
+/// ^C, or a request to end.
+async fn interrupted() {
+    let mut ended = signal(SignalKind::terminate()).ok();
+    let ended = async {
+        match &mut ended {
+            Some(ended) => drop(ended.recv().await),
+            None => std::future::pending().await,
+        }
+    };
+    tokio::select! {
+        Ok(()) = tokio::signal::ctrl_c() => {}
+        () = ended => {}
+    }
+}
+
+async fn replay_all(
+    args: &ReplayArgs,
+    options: &Options,
+    traces: &[(String, Trace)],
+    names: &[String],
+) -> Result<Exit, Failure> {
+    let mut exit = Exit::Good;
+    for (file, trace) in traces {
+        let outcome =
+            settled_replay::replay(trace, options).await.map_err(|error| Failure::input(format!("{file}: {error}")))?;
+        match args.json {
+            true => crate::output::json(&outcome)?,
+            false => line(table::outcome(&outcome))?,
+        }
+        exit = match outcome.verdict {
+            Verdict::Agrees => exit,
+            Verdict::Parted { step: 0, .. } => {
+                return Err(Failure::input(format!("{file}: the processes of its replay could not be started")));
+            }
+            _ => Exit::Violated,
+        };
+    }
+    if args.all || !names.is_empty() {
+        let all = replay_shipped(names, options).await?;
+        match args.json {
+            true => crate::output::json(&all)?,
+            false => line(table::all(&all))?,
+        }
+        if !all.agrees() {
+            exit = Exit::Violated;
+        }
+    }
+    Ok(exit)
 }
 
 async fn replay_shipped(names: &[String], options: &Options) -> Result<All, Failure> {
@@ -132,7 +176,7 @@ async fn replay_shipped(names: &[String], options: &Options) -> Result<All, Fail
     all.map_err(|error| Failure::input(error.to_string()))
 }
 
-fn read(file: &str) -> Result<(String, settled_model::Trace), Failure> {
+fn read(file: &str) -> Result<(String, Trace), Failure> {
     let text = std::fs::read_to_string(file).map_err(|error| Failure::input(format!("{file}: {error}")))?;
     let trace = settled_replay::read(&text).map_err(|error| Failure::input(format!("{file}: {error}")))?;
     Ok((file.to_owned(), trace))

@@ -213,8 +213,13 @@ fn explain(failed: &Failed, args: &SimulateArgs) -> Result<(), Failure> {
         format!("\nseed {} violates {}: {}", failed.seed, first.property.name(), first.what),
         format!("again:     settled simulate --seed {} --profile {profile}{planted}", failed.seed),
         format!("smallest:  settled simulate --plan {} --story", file.display()),
-        format!("\nthe smallest run that goes wrong in this way ({} of {} calls, {} of {} faults):",
-            smallest.calls.len(), plan.calls.len(), smallest.faults.len(), plan.faults.len()),
+        format!(
+            "\nthe smallest run that goes wrong in this way ({} of {} calls, {} of {} faults):",
+            smallest.calls.len(),
+            plan.calls.len(),
+            smallest.faults.len(),
+            plan.faults.len()
+        ),
     ] {
         eprintln!("{text}");
     }

@@ -1,15 +1,20 @@
+use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use async_trait::async_trait;
 use settled::protocol::{Key, Policy, ToolKind};
 use settled::{Engine, EngineOptions, MemoryLedger, Operation, Outgoing, Permit, Tool, ToolReply};
-use tokio::sync::watch;
+use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncReadExt, BufReader, ReadBuf};
 
 use super::{FENCED, Supervisor, Wiring};
 use crate::book::{Book, OwnReply};
+use crate::flag::Flag;
 use crate::lines::write_to_client;
+use crate::server::Note;
+use crate::start::{Program, StartServer, Started};
 use crate::tools::Tools;
 
 /// Keeps the permit of the attempt that it is to send.
@@ -38,14 +43,13 @@ async fn permitted() -> (Engine, Permit) {
 async fn a_queued_call_is_not_written_once_its_permit_has_ended() {
     let (engine, permit) = permitted().await;
     let book = Arc::new(Book::new(1));
-    let (_closing, closing) = watch::channel(false);
-    let (_give_up, give_up) = watch::channel(false);
+    let (closing, give_up) = (Flag::default(), Flag::default());
     let (client, _writing) = write_to_client(tokio::io::sink(), closing.clone());
     let wiring = Wiring { book, client, tools: Arc::new(Tools::new()), closing, give_up };
     // A server that answers whatever it reads, each with the next id of the proxy's own.
     let server = r#"n=0; while read line; do n=$((n+1)); echo "{\"jsonrpc\":\"2.0\",\"id\":\"settled-1-$n\",\"result\":{}}"; done"#;
-    let command = ["sh", "-c", server].map(Into::into).to_vec();
-    let (handle, supervisor, process) = Supervisor::start(command, wiring).unwrap();
+    let starts = Arc::new(Program { program: "sh".into(), arguments: ["-c", server].map(Into::into).to_vec() });
+    let (handle, supervisor, process) = Supervisor::start("sh".into(), starts, wiring).unwrap();
     let serving = tokio::spawn(supervisor.run(process));
 
     let written = AtomicBool::new(false);
@@ -60,4 +64,50 @@ async fn a_queued_call_is_not_written_once_its_permit_has_ended() {
     assert!(!written.load(Ordering::SeqCst), "it reached the server");
     handle.close().await;
     serving.await.unwrap().unwrap();
+}
+
+/// A server whose input is a small pipe that the test reads.
+struct Stuck(Mutex<Option<tokio::io::DuplexStream>>);
+
+impl StartServer for Stuck {
+    fn start(&self) -> std::io::Result<Started> {
+        let input = self.0.lock().unwrap().take().ok_or(std::io::ErrorKind::NotFound)?;
+        Ok(Started {
+            input: Box::new(input),
+            output: Box::new(tokio::io::empty().chain(Never)),
+            ended: Box::pin(std::future::pending()),
+            end: Box::new(|_| {}),
+        })
+    }
+}
+
+/// Output that never comes.
+struct Never;
+
+impl AsyncRead for Never {
+    fn poll_read(self: Pin<&mut Self>, _: &mut Context<'_>, _: &mut ReadBuf<'_>) -> Poll<std::io::Result<()>> {
+        Poll::Pending
+    }
+}
+
+#[tokio::test]
+async fn a_call_that_nobody_waits_for_any_more_is_not_written_when_a_full_pipe_drains() {
+    let (closing, give_up) = (Flag::default(), Flag::default());
+    let book = Arc::new(Book::new(1));
+    let (client, _writing) = write_to_client(tokio::io::sink(), closing.clone());
+    let wiring = Wiring { book, client, tools: Arc::new(Tools::new()), closing, give_up };
+    let (input, mut far) = tokio::io::duplex(16);
+    let starts = Arc::new(Stuck(Mutex::new(Some(input))));
+    let (handle, supervisor, process) = Supervisor::start("stuck".into(), starts, wiring).unwrap();
+    let serving = tokio::spawn(supervisor.run(process));
+
+    let fill = handle.pass("0123456789abcde".into(), Note::Nothing);
+    assert!(fill.await);
+    let given_up = tokio::time::timeout(Duration::from_millis(300), handle.request("tools/call", "{}", || {})).await;
+    assert!(given_up.is_err(), "{given_up:?}");
+    assert!(handle.pass("next".into(), Note::Nothing).await);
+    let mut lines = BufReader::new(&mut far).lines();
+    assert_eq!(lines.next_line().await.unwrap().unwrap(), "0123456789abcde");
+    assert_eq!(lines.next_line().await.unwrap().unwrap(), "next");
+    serving.abort();
 }

@@ -3,6 +3,7 @@
 use std::collections::{HashMap, HashSet};
 use std::path::PathBuf;
 use std::process::Stdio;
+use std::time::Duration;
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
@@ -11,6 +12,7 @@ use tokio::io::BufReader;
 use tokio::net::{TcpListener, UnixListener, UnixStream};
 use tokio::process::Command;
 use tokio::sync::mpsc;
+use tokio::time::Instant;
 
 use super::{Event, Options, Part, Parted, Stage};
 use crate::link;
@@ -25,6 +27,9 @@ pub struct Program {
     /// Its first arguments.
     pub arguments: Vec<String>,
 }
+
+/// How often it is looked whether a process that is to start has ended instead.
+const LOOK: Duration = Duration::from_millis(100);
 
 fn broken(what: &str, error: &std::io::Error) -> Parted {
     Parted { expected: what.to_owned(), seen: error.to_string() }
@@ -149,12 +154,8 @@ impl Stage {
     pub(super) fn spawn(&mut self, role: Role) -> Result<(), Parted> {
         self.incarnations += 1;
         let incarnation = self.incarnations;
-        let name = match (role, &self.options.proxy) {
-            (Role::Guard(guard), Some(_)) => format!("proxy-{guard}"),
-            _ => name_of(role),
-        };
-        let log =
-            std::fs::OpenOptions::new().create(true).append(true).open(self.directory.join(format!("{name}.log")));
+        let name = self.name_of(role);
+        let log = std::fs::OpenOptions::new().create(true).append(true).open(self.log_of(role));
         let errors = log.map_or_else(|_| Stdio::null(), Stdio::from);
         let child = Command::new(&self.options.program.path)
             .args(&self.options.program.arguments)
@@ -179,16 +180,43 @@ impl Stage {
     }
 
     pub(super) async fn await_ready(&mut self, role: Role) -> Result<(), Parted> {
-        let lenient = std::mem::replace(&mut self.lenient, false);
-        let ready = self
-            .until(|| format!("{role} starts"), |stage| stage.parts.get(&role).filter(|part| part.ready).map(|_| ()))
-            .await;
-        self.lenient = lenient;
-        ready?;
+        let deadline = Instant::now() + self.options.patience;
+        while self.parts.get(&role).is_some_and(|part| !part.ready) {
+            let look = deadline.min(Instant::now() + LOOK);
+            match tokio::time::timeout_at(look, self.events.recv()).await {
+                Ok(Some(event)) => self.take(event),
+                Ok(None) => return Err(self.not_started(role)),
+                Err(_) if self.has_ended(role) || Instant::now() >= deadline => return Err(self.not_started(role)),
+                Err(_) => {}
+            }
+        }
         if let Role::Guard(guard) = role {
             self.set_clock(guard);
         }
         Ok(())
+    }
+
+    fn has_ended(&mut self, role: Role) -> bool {
+        self.parts.get_mut(&role).is_some_and(|part| matches!(part.child.try_wait(), Ok(Some(_))))
+    }
+
+    /// What a process that does not start says itself about that.
+    fn not_started(&self, role: Role) -> Parted {
+        let log = std::fs::read_to_string(self.log_of(role)).unwrap_or_default();
+        let said = log.lines().map(str::trim).rfind(|line| !line.is_empty());
+        let seen = said.map_or_else(|| self.pending(), str::to_owned);
+        Parted { expected: format!("{role} starts"), seen }
+    }
+
+    fn log_of(&self, role: Role) -> PathBuf {
+        self.directory.join(format!("{}.log", self.name_of(role)))
+    }
+
+    fn name_of(&self, role: Role) -> String {
+        match (role, &self.options.proxy) {
+            (Role::Guard(guard), Some(_)) => format!("proxy-{guard}"),
+            _ => name_of(role),
+        }
     }
 
     /// A process that has started says who it is.

@@ -71,7 +71,8 @@ fn opening_with_many_keys() {
     let fixture = Fixture { disk: FaultDisk::new(1), dir: tempfile::tempdir().unwrap() };
     let held = DirLock::try_acquire(fixture.dir.path()).unwrap().unwrap();
     let owners = Arc::new(Owners::new(fixture.dir.path()));
-    let opened = Store::on(disk(), dir.path(), &FileLedgerOptions::default(), owners, Some(held), Run::Threads).unwrap();
+    let opened =
+        Store::on(disk(), dir.path(), &FileLedgerOptions::default(), owners, Some(held), Run::Threads).unwrap();
     let (store, mut keeper) = opened;
     let started = Instant::now();
     keeper.snapshot().unwrap();
