@@ -204,3 +204,17 @@ fn essence_makes_alike_what_is_alike() {
     let windowed = Policy { repeat: Repeat { ends: Ends::OnFailure, window: Some(1_000) }, ..opaque };
     assert_ne!(windowed.essence(&late), windowed.essence(&later));
 }
+
+/// A transaction commits for the process that sent it, and for no other, earlier or later.
+#[test]
+fn a_commit_counts_for_its_own_owner_only() {
+    let policy = Policy::new(ToolKind::Transactional);
+    let dispatched = record(json!({ "Dispatched": sent(2) }));
+    let of = dispatched.attempt_id().unwrap();
+    for (owner, counts) in [(2, false), (3, true), (4, false)] {
+        let what = What::Committed { of, owner: Epoch(owner), result: 5 };
+        let step = policy.step(Some(&dispatched), &Event { now: Time(200), by: Epoch(owner), draw: 0, what });
+        assert_eq!(step.record != Some(dispatched), counts, "{owner}");
+        assert_eq!(step.actions.is_empty(), !counts, "{owner}");
+    }
+}

@@ -25,7 +25,7 @@ impl Results {
 
     /// What found this very patch.
     pub fn of(&self, mutant: &Mutant) -> Option<Tried> {
-        let is_this = |kept: &&Kept| kept.mutant == mutant.id() && kept.patch == mutant.patch;
+        let is_this = |kept: &&Kept| kept.mutant == mutant.id() && is_same(&kept.patch, &mutant.patch);
         // What was not found may be found now.
         let is_found = |kept: &&Kept| matches!(kept.verdict, Verdict::Found(_));
         let kept = self.all.iter().find(|kept| is_this(kept) && is_found(kept))?;
@@ -47,4 +47,10 @@ impl Results {
         let text = serde_json::to_string_pretty(&self.all).map_err(std::io::Error::other);
         text.and_then(|text| fs::write(&self.file, text)).map_err(MutantError::io("write", &self.file))
     }
+}
+
+/// Whether two patches change the same, wherever it stands.
+fn is_same(one: &str, other: &str) -> bool {
+    let changes = |patch: &str| patch.lines().filter(|line| !line.starts_with("@@")).collect::<Vec<_>>().join("\n");
+    changes(one) == changes(other)
 }

@@ -21,7 +21,7 @@ pub struct Watched {
     pub ledger: Arc<dyn Ledger>,
     pub owners: Arc<Owners>,
     /// How many changes may become durable before it stops.
-    pub stop_after: Mutex<Option<usize>>,
+    pub stop_after: Mutex<Option<(Key, usize)>>,
     pub reached: Arc<Notify>,
 }
 
@@ -56,9 +56,11 @@ impl Ledger for Watched {
     }
 
     async fn compare_and_set(&self, change: Change) -> Result<Stored, LedgerError> {
+        let key = change.key.clone();
         let stored = self.ledger.compare_and_set(change).await?;
         let stops = match &mut *self.stop_after.lock().unwrap() {
-            Some(left) if matches!(stored, Stored::Durable(_)) => {
+            // What is still under way for other keys doesn't count.
+            Some((of, left)) if *of == key && matches!(stored, Stored::Durable(_)) => {
                 *left = left.saturating_sub(1);
                 *left == 0
             }

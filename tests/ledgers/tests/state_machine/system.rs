@@ -92,10 +92,12 @@ impl Process {
         }
     }
 
-    fn plays(&self, script: &Script, point: Option<Point>) {
-        self.tools.iter().for_each(|tool| tool.plays(script, point));
+    fn plays(&self, key: usize, script: &Script, point: Option<Point>) {
+        for (of, tool) in self.tools.iter().enumerate() {
+            tool.plays(script, point.filter(|_| of == key));
+        }
         *self.watched.stop_after.lock().unwrap() = match point {
-            Some(Point::Stored(count)) => Some(count),
+            Some(Point::Stored(count)) => Some((name(key), count)),
             _ => None,
         };
     }
@@ -167,7 +169,7 @@ impl System {
             End::Answer => None,
             End::Killed(point) | End::Frozen(point) => Some(point),
         };
-        self.process.plays(script, point);
+        self.process.plays(key, script, point);
         let Process { engine, tools, reached, .. } = &self.process;
         let call = || {
             let (engine, tool) = (engine.clone(), Arc::clone(&tools[key]));
@@ -214,7 +216,7 @@ impl System {
             Move::Late { key, play } => process.tools[*key].answers(*play),
             Move::Restart => self.killed(),
             Move::Recover { script } => {
-                process.plays(script, None);
+                process.plays(0, script, None);
                 process.run("recovery", process.engine.recover(&process.resolve())).unwrap();
             }
             Move::Wake => {
