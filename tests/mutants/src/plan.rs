@@ -96,7 +96,8 @@ fn test_files(directory: &Path) -> Vec<String> {
 const MODEL: Check = Check::new(Layer::Model, "settled-model", "model/checker", Tests::Files(&["shipped", "theorems"]));
 const PROOF: Check =
     Check::new(Layer::Proof, "settled-protocol", "model/protocol", Tests::Files(&["relation", "transitions"]));
-const STEPS: Check = Check::new(Layer::Proptest, "settled-protocol", "model/protocol", Tests::Files(&["record", "step"]));
+const STEPS: Check =
+    Check::new(Layer::Proptest, "settled-protocol", "model/protocol", Tests::Files(&["record", "step"]));
 const NAMES: Check =
     Check::new(Layer::Proptest, "settled-protocol", "model/protocol", Tests::Files(&["fingerprint", "key"]));
 const SIMULATION: Check = Check::new(Layer::Simulation, "settled-simulation", "impl/simulation", Tests::All);
