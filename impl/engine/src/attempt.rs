@@ -120,9 +120,10 @@ impl Attempts {
         }
     }
 
-    /// Whether an operation of this key may have been sent, as far as this process knows.
+    /// Whether an operation of this key may have been sent, as far as this process knows: one that is open, or that another
+    /// call is sending now.
     pub(crate) fn may_have_been_sent(&self, key: &Key) -> bool {
-        lock(&self.open).contains(key)
+        lock(&self.open).contains(key) || self.any_out(key)
     }
 
     /// Whether this record stands for an attempt that was not sent and never will be.

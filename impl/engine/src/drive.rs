@@ -21,7 +21,7 @@ use crate::engine::{Inner, Waiter};
 use crate::error::EngineError;
 use crate::figures;
 use crate::inflight::Lead;
-use crate::keep::{Tries, is_permanent};
+use crate::keep::Tries;
 use crate::ledger::{Entry, LedgerError, Resource};
 use crate::line;
 use crate::operation::{Answer, Answered, Limits};
@@ -362,8 +362,8 @@ impl Drive {
 
     /// Goes on trying to store a reply, and logs loudly if that fails for good.
     async fn keep_reply(&mut self, reply: What<Digest>, mut error: LedgerError) {
-        let mut tries = Tries::new(self.inner.options.reply_patience);
-        while !is_permanent(&error) && tries.again_after(error.clone()).await.is_ok() {
+        let mut tries = Tries::unattended(self.inner.options.reply_patience);
+        while tries.again_after(error.clone()).await.is_ok() {
             self.view = None;
             match self.perform(reply).await {
                 Ok(raised) => {

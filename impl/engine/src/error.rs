@@ -21,4 +21,7 @@ pub enum EngineError {
     /// What was asked for may not be done with the operation as it stands.
     #[error("refused: {0}")]
     Refused(Refusal),
+    /// The operation that this was about is over, and another one has begun under its key: nothing was done to that one.
+    #[error("another operation has begun under the key {0} meanwhile, which was left alone: look at it first")]
+    AnotherOperation(Key),
 }

@@ -78,16 +78,17 @@ fn refused(entry: Option<Entry>) -> Kept {
 
 /// The proof that a change is durable, if reading shows exactly its record.
 ///
-/// Reads return only what is durable, so the record is. It is *this* driver's record: one that dispatches names this
-/// process's epoch, which no other process has; and within the process only the key's one leader stores such records, each
-/// with a version of its own. So the right to send that the record stands for has not been used by anyone else.
+/// Reads return only what is durable, so the record is. It is *this* driver's record: it was stored under this process's
+/// epoch, which no other process has (two that begin one call in the same millisecond store equal records); and within the
+/// process only the key's one leader stores such records, each with a version of its own. So the right to send that the record
+/// stands for has not been used by anyone else.
 fn proved_by_reading(change: &Change, entry: Option<&Entry>) -> Option<Durable<Digest>> {
-    let record = entry?.record;
-    (record == change.record).then(|| Durable::attest(&record))
+    let Entry { record, by, .. } = entry?;
+    (*record == change.record && *by == change.by).then(|| Durable::attest(record))
 }
 
-/// Whether waiting can't help.
-pub(crate) fn is_permanent(error: &LedgerError) -> bool {
+/// Whether waiting can't help, for as long as a caller waits.
+fn is_permanent(error: &LedgerError) -> bool {
     match error {
         LedgerError::Unavailable(_) => false,
         LedgerError::Poisoned(_) | LedgerError::Corrupt(_) | LedgerError::TooLarge(_) => true,
@@ -98,20 +99,27 @@ pub(crate) fn is_permanent(error: &LedgerError) -> bool {
 pub(crate) struct Tries {
     until: Instant,
     delay: Duration,
+    is_hopeless: fn(&LedgerError) -> bool,
 }
 
 impl Tries {
     /// Tries for this long.
     pub(crate) fn new(patience: Duration) -> Tries {
-        Tries { until: line::after(patience), delay: Duration::from_millis(5) }
+        Tries { until: line::after(patience), delay: Duration::from_millis(5), is_hopeless: is_permanent }
+    }
+
+    /// Tries for this long, with nobody who waits: a ledger that refuses all writes may be opened again meanwhile.
+    pub(crate) fn unattended(patience: Duration) -> Tries {
+        let is_hopeless = |error: &LedgerError| is_permanent(error) && !matches!(error, LedgerError::Poisoned(_));
+        Tries { is_hopeless, ..Tries::new(patience) }
     }
 
     /// Waits before the next try.
     ///
     /// # Errors
-    /// The error given, if it is permanent or the time is over.
+    /// The error given, if waiting can't help or the time is over.
     pub(crate) async fn again_after(&mut self, error: LedgerError) -> Result<(), LedgerError> {
-        if is_permanent(&error) || Instant::now() + self.delay > self.until {
+        if (self.is_hopeless)(&error) || Instant::now() + self.delay > self.until {
             return Err(error);
         }
         tokio::time::sleep(self.delay).await;

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use settled_protocol::{Digest, Key, State, What};
+use settled_protocol::{Digest, Key, Record, State, What};
 use tokio::time::Instant;
 
 use crate::drive::{Drive, Subject};
@@ -123,10 +123,13 @@ impl Inner {
             limits: Limits { attempt: Duration::ZERO, ..Limits::default() },
         };
         let mut drive = Drive::new(self.clone(), Arc::new(subject), None);
+        let generation = entry.record.generation();
+        drive.about = Some(generation);
         drive.view = Some(Some(entry));
         drive.perform(What::Cancel).await?;
-        let after = drive.view.take().flatten();
-        Ok(after.is_some_and(|entry| entry.record.is_settled() && entry.record.sent().is_none()))
+        let after = drive.view.take().flatten().map(|entry| entry.record);
+        let unsent = |record: &Record<Digest>| record.is_settled() && record.sent().is_none();
+        Ok(after.is_some_and(|record| record.generation() == generation && unsent(&record)))
     }
 }
 

@@ -40,6 +40,10 @@ impl Drive {
             };
             let record = view.as_ref().map(|entry| entry.record);
             self.view = Some(view);
+            if matches!(what, What::Decide { .. } | What::Cancel) && record.is_some() && self.is_gone(record.as_ref()) {
+                // What is said of one operation does not hold for the next one under its key.
+                return Ok(None);
+            }
             let event = self.inner.event(what);
             if matches!(what, What::Call { .. })
                 && (self.is_gone(record.as_ref())

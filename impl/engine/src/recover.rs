@@ -169,16 +169,26 @@ impl Engine {
         }
     }
 
-    /// A person decides an unknown operation. One that is `dispatched` by an owner that is dead becomes unknown first.
+    /// A person decides the unknown operation that the key stands for now. Where somebody has looked at it before, see
+    /// [`Engine::decide_on`].
+    ///
+    /// # Errors
+    /// As [`Engine::decide_on`].
+    pub async fn decide(&self, key: &Key, decision: Decision, quiet: bool) -> Result<Decided, EngineError> {
+        let entry = self.inner.look(key).await?.ok_or_else(|| EngineError::NoSuchKey(key.clone()))?;
+        self.decide_on(&entry, decision, quiet).await
+    }
+
+    /// A person decides the unknown operation that they have looked at. One that is `dispatched` by an owner that is dead
+    /// becomes unknown first.
     ///
     /// `quiet`: whoever calls has made sure that nothing of the operation can be on its way any more; "it did not happen"
     /// is refused without that (rule 10).
     ///
     /// # Errors
-    /// [`EngineError::NoSuchKey`], [`EngineError::Refused`], or the ledger's.
-    pub async fn decide(&self, key: &Key, decision: Decision, quiet: bool) -> Result<Decided, EngineError> {
-        let inner = &self.inner;
-        let entry = inner.look(key).await?.ok_or_else(|| EngineError::NoSuchKey(key.clone()))?;
+    /// [`EngineError::NoSuchKey`], [`EngineError::Refused`], [`EngineError::AnotherOperation`], or the ledger's.
+    pub async fn decide_on(&self, seen: &Entry, decision: Decision, quiet: bool) -> Result<Decided, EngineError> {
+        let (inner, entry, key) = (&self.inner, seen.clone(), &seen.key);
         let subject = Arc::new(Subject {
             key: key.clone(),
             fingerprint: entry.record.fingerprint(),
@@ -189,6 +199,7 @@ impl Engine {
         });
         let mut drive = Drive::new(inner.clone(), subject, None);
         drive.announces = false;
+        drive.about = Some(entry.record.generation());
         if matches!(entry.record.state(), State::Dispatched(_)) && !self.is_driven(&entry).await {
             let mut next = Some(resume(&entry, true, inner.sender_done(&entry).await));
             drive.view = Some(Some(entry));
@@ -207,6 +218,9 @@ impl Engine {
         drive.perform(What::Decide { verdict, quiet }).await?;
         if let Some(refusal) = drive.refused {
             return Err(EngineError::Refused(refusal));
+        }
+        if drive.entry().is_some_and(|entry| drive.is_gone(Some(&entry.record))) {
+            return Err(EngineError::AnotherOperation(key.clone()));
         }
         let entry = drive.view.take().flatten().ok_or_else(|| EngineError::NoSuchKey(key.clone()))?;
         inner.tell(key, || Happened::Decided {

@@ -7,9 +7,9 @@ mod support;
 use std::sync::Arc;
 use std::time::Duration;
 
-use settled::protocol::{Ends, ToolKind};
-use settled::{Answer, Engine, MemoryLedger, Operation, Resource};
-use support::{Fault, Faulty, Script, done, ends, key, options, spawn_call, with_arguments};
+use settled::protocol::{Ends, Key, ToolKind};
+use settled::{Answer, Engine, Ledger, MemoryLedger, Operation, Resource};
+use support::{Fault, Faulty, Play, Script, done, ends, key, options, result, spawn_call, with_arguments};
 
 fn waiting(arguments: &'static str) -> Operation {
     let resource = Some(Resource { scope: "test".to_owned(), name: "account 1".to_owned() });
@@ -36,4 +36,29 @@ async fn a_caller_is_not_told_the_outcome_of_another_operation() {
     assert_eq!(told_first.await.unwrap().unwrap().answer, Answer::Expired);
     assert_eq!(told_second.await.unwrap().unwrap().answer, done("ok", false));
     assert_eq!((tool_of_first.sends(), tool_of_second.sends()), (0, 1));
+}
+
+/// The cancel is stored, word of that is lost, and before it is tried again another operation begins under the key.
+#[tokio::test(start_paused = true)]
+async fn a_cancel_is_not_carried_over_to_the_next_operation_under_the_key() {
+    let memory = Arc::new(MemoryLedger::new());
+    let (options, _alerts) = options();
+    let start = async |ledger: Arc<dyn Ledger>| Engine::start(ledger, options.clone()).await.unwrap();
+    let (first, second) = (start(memory.clone()).await, start(memory.clone()).await);
+    let failing = Faulty { reads_too: true, ..Faulty::new(memory.clone(), Fault::After, 1, 1) };
+    let cancels = start(Arc::new(failing)).await;
+    let tool = Script::new([Play::Effect(Duration::from_secs(5), result("held"))]);
+    let holds = Operation { key: Key::new("test", "charge", "before").unwrap(), ..waiting("{}") };
+    let held = spawn_call(&first, holds, &tool);
+    tokio::time::sleep(Duration::from_millis(2)).await;
+
+    let told_first = spawn_call(&first, waiting("{\"cents\":4200}"), &tool);
+    tokio::time::sleep(Duration::from_millis(2)).await;
+    let cancelled = tokio::spawn(async move { cancels.cancel(&key()).await });
+    assert!(matches!(told_first.await.unwrap().unwrap().answer, Answer::Failed { .. }));
+    let told_second = spawn_call(&second, waiting("{\"cents\":7}"), &tool);
+
+    assert!(!cancelled.await.unwrap().unwrap());
+    assert_eq!(held.await.unwrap().unwrap().answer, done("held", false));
+    assert_eq!((told_second.await.unwrap().unwrap().answer, tool.sends()), (done("ok", false), 2));
 }

@@ -10,7 +10,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use settled::protocol::{Event, Key, Policy, Start, Time, ToolKind, What};
 use settled::{Answer, Change, Engine, Ledger, Limits, Operation, Outgoing, Resource, Tool, ToolReply};
-use support::{World, opaque, recoverable};
+use support::{Fault, Faulty, World, opaque, recoverable};
 use tokio::time::Instant;
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -297,4 +297,23 @@ async fn one_that_was_left_waiting_may_wait_long_and_be_cancelled_by_others() {
     let recovered = tokio::time::timeout(10 * SECOND, recovering).await.expect("it ends").unwrap();
     assert_eq!((recovered.alive, recovered.settled + recovered.open), (1, 1), "{recovered:?}");
     assert_eq!(robot.begun(), ["1"]);
+}
+
+/// What two processes store of one call in the same millisecond is equal to the last byte.
+#[tokio::test(start_paused = true)]
+async fn an_equal_record_of_another_process_is_not_ones_own() {
+    let world = World::new().await;
+    let stuck = Arc::new(Robot { never_answers: true, ..Robot::default() });
+    // Its outcome is unknown, so that nobody else gets the arm.
+    assert!(matches!(spawn(&world.engine, wants("1", "arm"), &stuck).await.unwrap(), Answer::Unknown { .. }));
+    let robot = Robot::taking(SECOND);
+    // The first to store hears of it after the other has tried.
+    let slow = Faulty::new(world.ledger.clone(), Fault::Before, usize::MAX, 0);
+    *slow.slow.lock().unwrap() = Duration::from_millis(5);
+    let first = Engine::start(Arc::new(slow), world.options.clone()).await.unwrap();
+    let told = [first, world.another().await].map(|engine| spawn(&engine, wants("2", "arm"), &robot));
+    for (stored, told) in [true, false].into_iter().zip(told) {
+        let Answer::Failed { replayed, .. } = told.await.unwrap() else { panic!("nobody got the arm") };
+        assert!(stored || replayed, "it took the other's record for its own");
+    }
 }

@@ -4,10 +4,11 @@
 
 mod support;
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use settled::protocol::{Ends, Policy, Refusal, ToolKind};
-use settled::{Answer, DecidedAs, Decision, EngineError, Entry, Recoverable};
+use settled::{Answer, DecidedAs, Decision, Engine, EngineError, Entry, Ledger, Recoverable};
 use support::*;
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -63,6 +64,30 @@ async fn a_decision_reaches_a_caller_whose_call_is_being_reconciled() {
     world.until("unknown").await;
     world.engine.decide(&key(), decision(DecidedAs::Succeeded, Some("seen")), false).await.unwrap();
     assert_eq!(waits.await.unwrap().unwrap().answer, done("seen", true));
+}
+
+/// The decision is stored, word of that is lost, and before it is tried again another operation begins under the key.
+#[tokio::test(start_paused = true)]
+async fn a_decision_is_not_carried_over_to_the_next_operation_under_the_key() {
+    let world = World::new().await;
+    left(&world, "escalated", opaque()).await;
+    let ledger = Faulty { reads_too: true, ..Faulty::new(world.ledger.clone(), Fault::After, 1, 1) };
+    let decides = Engine::start(Arc::new(ledger), world.options.clone()).await.unwrap();
+    let first = world.ledger.get(&key()).await.unwrap().unwrap();
+    let said = tokio::spawn({
+        let (decides, first) = (decides.clone(), first.clone());
+        async move { decides.decide_on(&first, decision(DecidedAs::Failed, None), true).await }
+    });
+    tokio::time::sleep(Duration::from_millis(1)).await;
+    let tool = Script::new([Play::Effect(60 * SECOND, result("charged"))]);
+    let next = spawn_call(&world.engine, operation(ends(ToolKind::Opaque, Ends::OnFailure)), &tool);
+    world.until("escalated").await;
+    assert!(matches!(said.await.unwrap(), Err(EngineError::AnotherOperation(other)) if other == key()));
+    assert_eq!((world.state().await, next.await.unwrap().unwrap().answer), ("escalated", unknown(false)));
+    // Nor is one about what somebody saw long ago.
+    let late = world.engine.decide_on(&first, decision(DecidedAs::Failed, None), true).await;
+    assert!(matches!(late, Err(EngineError::AnotherOperation(_))));
+    assert_eq!(world.state().await, "escalated");
 }
 
 #[tokio::test(start_paused = true)]

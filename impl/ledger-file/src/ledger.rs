@@ -18,7 +18,7 @@ use crate::owners::{Owners, Sign};
 use crate::path::{self, Found};
 use crate::seat::Seat;
 use crate::size::LedgerSize;
-use crate::store::{Ticket, check_size};
+use crate::store::{Store, Ticket, check_size};
 use crate::sync::lock;
 use crate::wire::{Reply, Request};
 
@@ -32,8 +32,14 @@ const KEEP_OWNERS: Duration = Duration::from_millis(500);
 /// them, and so are the promises of [`Ledger`]. Network file systems are no place for it: their locks and syncs don't keep
 /// what these promises rest on.
 ///
+/// A holder whose disk fails a write gives the directory up, and another process takes its place: the log is opened anew, as only
+/// that tells what is in it. If there is none, the same process does so, at once the first time, and then ever less often for as
+/// long as the disk fails; in between calls are [`Poisoned`](LedgerError::Poisoned). So a ledger whose disk is in order again
+/// goes on by itself.
+///
 /// The directory is its processes' own. A holder acknowledges nothing once the directory or the log's current file is no
-/// longer at its path: it is then [`Poisoned`](LedgerError::Poisoned), and so are its guests' calls. Other files that are
+/// longer at its path: all its calls are then [`Poisoned`](LedgerError::Poisoned), and so are its guests', until it is restarted.
+/// Other files that are
 /// removed, the socket and those in `owners`, are made anew.
 ///
 /// An owner that was registered counts as gone once it retires, this value is closed or dropped, or its process has ended. So
@@ -117,7 +123,7 @@ impl FileLedger {
 
     /// Whether this process holds the directory, rather than being a guest of another one.
     pub fn is_holder(&self) -> bool {
-        self.seat.store().is_ok_and(|store| store.is_some())
+        self.seat.is_holder()
     }
 
     /// How large it is.
@@ -154,8 +160,12 @@ impl Ledger for FileLedger {
     async fn register(&self, lease: Duration) -> Result<Epoch, LedgerError> {
         // None at all would stand for one that isn't known.
         let lease = lease.max(Duration::from_millis(1));
-        let epoch = match self.seat.store()? {
-            Some(store) => store.register(lease).await?,
+        let here = match self.seat.store()? {
+            Some(store) => unless_over(&store, store.register(lease).await),
+            None => None,
+        };
+        let epoch = match here {
+            Some(registered) => registered?,
             // An epoch whose answer was lost is nobody's: the next one is as good.
             None => match self.seat.request(Request::Register { lease }).await? {
                 Reply::Epoch(epoch) => epoch,
@@ -165,7 +175,7 @@ impl Ledger for FileLedger {
         self.owners.hold(epoch)?;
         let told = self.seat.request(Request::Owns(vec![epoch])).await;
         // Closing may have come in between: it would have missed this one.
-        if let Err(error) = self.seat.store() {
+        if let Err(error) = self.seat.check_open() {
             self.owners.release();
             return Err(error);
         }
@@ -209,15 +219,18 @@ impl Ledger for FileLedger {
 
     async fn compare_and_set(&self, change: Change) -> Result<Stored, LedgerError> {
         check_size(&change)?;
-        let ticket = self.tokens.ticket();
+        let Ticket { token, mut again } = self.tokens.ticket();
         let record = change.record;
-        let accepted = match self.seat.store()? {
-            Some(store) => store.compare_and_set(&change, ticket).await?,
+        let mut here = None;
+        if let Some(store) = self.seat.store()? {
+            here = unless_over(&store, store.compare_and_set(&change, Ticket { token, again }).await);
+            again = true;
+        }
+        let accepted = match here {
+            Some(accepted) => accepted?,
             None => {
                 let change = Box::new(change);
-                let Ticket { token, again } = ticket;
-                let request = Request::CompareAndSet { change, token, again };
-                accepted(self.seat.request(request).await?)?
+                accepted(self.seat.request(Request::CompareAndSet { change, token, again }).await?)?
             }
         };
         Ok(match accepted {
@@ -228,7 +241,10 @@ impl Ledger for FileLedger {
 
     async fn get(&self, key: &Key) -> Result<Option<Entry>, LedgerError> {
         if let Some(store) = self.seat.store()? {
-            return store.get(key);
+            let entry = store.get(key);
+            if !store.tenure().is_over() {
+                return entry;
+            }
         }
         match self.seat.request(Request::Get(key.clone())).await? {
             Reply::Entry(entry) => Ok(entry.map(|entry| *entry)),
@@ -257,11 +273,14 @@ impl Ledger for FileLedger {
     }
 
     async fn forget(&self, key: &Key, expected: Version, remains: Remains) -> Result<bool, LedgerError> {
-        let ticket = self.tokens.ticket();
+        let Ticket { token, mut again } = self.tokens.ticket();
         if let Some(store) = self.seat.store()? {
-            return store.forget(key, expected, remains, ticket).await;
+            let forgotten = store.forget(key, expected, remains, Ticket { token, again }).await;
+            if let Some(forgotten) = unless_over(&store, forgotten) {
+                return forgotten;
+            }
+            again = true;
         }
-        let Ticket { token, again } = ticket;
         let request = Request::Forget { key: key.clone(), expected, remains, token, again };
         accepted(self.seat.request(request).await?)
     }
@@ -295,6 +314,14 @@ impl FileLedger {
             Reply::Entries(entries) => Ok(entries),
             other => Err(unexpected(&other)),
         }
+    }
+}
+
+/// What became of a write; `None` if that is for the next holder to say, which finds out by the write's token.
+fn unless_over<T>(store: &Store, written: Result<T, LedgerError>) -> Option<Result<T, LedgerError>> {
+    match written {
+        Err(_) if store.tenure().is_over() => None,
+        written => Some(written),
     }
 }
 

@@ -63,6 +63,8 @@ mod seat;
 #[cfg(not(loom))]
 mod server;
 #[cfg(not(loom))]
+mod setback;
+#[cfg(not(loom))]
 pub mod simulated;
 #[cfg(not(loom))]
 mod size;
@@ -75,6 +77,8 @@ mod socket;
 #[cfg(not(loom))]
 mod store;
 mod sync;
+#[cfg(not(loom))]
+mod tenure;
 #[cfg(not(loom))]
 mod upkeep;
 #[cfg(not(loom))]

@@ -11,6 +11,7 @@ use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
 use std::io::{self, Read, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use settled::LedgerError;
@@ -29,6 +30,8 @@ pub(crate) struct Owners {
     ours: Mutex<HashMap<Epoch, File>>,
     /// Those that connected guests are, each with the number of the connection.
     guests: Mutex<HashMap<Epoch, u64>>,
+    /// The number of the last connection, also those of the times when this process held the directory before.
+    connections: AtomicU64,
     /// Who lives, where that isn't seen from files.
     simulated: Option<Arc<dyn Processes>>,
 }
@@ -52,7 +55,13 @@ pub(crate) enum Sign {
 
 impl Owners {
     pub fn new(ledger: &Path) -> Owners {
-        Owners { dir: ledger.join(DIRECTORY), ours: Mutex::default(), guests: Mutex::default(), simulated: None }
+        Owners {
+            dir: ledger.join(DIRECTORY),
+            ours: Mutex::default(),
+            guests: Mutex::default(),
+            connections: AtomicU64::new(0),
+            simulated: None,
+        }
     }
 
     pub fn simulated(processes: Arc<dyn Processes>) -> Owners {
@@ -130,6 +139,11 @@ impl Owners {
     /// The owners that this process is.
     pub fn ours(&self) -> Vec<Epoch> {
         lock(&self.ours).keys().copied().collect()
+    }
+
+    /// A number for a guest's connection.
+    pub fn next_connection(&self) -> u64 {
+        self.connections.fetch_add(1, Ordering::Relaxed) + 1
     }
 
     /// Notes whom a guest says to be.

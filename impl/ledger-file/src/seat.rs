@@ -18,11 +18,13 @@ use crate::options::FileLedgerOptions;
 use crate::owners::Owners;
 use crate::path::{self, Found};
 use crate::server::{Server, answer};
+use crate::setback::{Now, Setback};
 use crate::store::Store;
 use crate::sync::lock;
+use crate::tenure::Tenure;
 use crate::wire::{Reply, Request};
 
-/// The place of this process.
+/// The seat of this process.
 pub(crate) struct Seat {
     dir: PathBuf,
     options: FileLedgerOptions,
@@ -30,17 +32,21 @@ pub(crate) struct Seat {
     identity: OnceLock<FileId>,
     owners: Arc<Owners>,
     runtime: Handle,
-    /// Set once this process has become the holder, which it then remains.
-    held: OnceLock<Held>,
-    guest: Mutex<Option<Arc<Connection>>>,
+    place: Mutex<Place>,
     /// Held by the one who looks for a new place.
     moving: tokio::sync::Mutex<()>,
+    /// Held while the directory is let go of.
+    leaving: Mutex<()>,
+    /// Why this process last had to give the directory up.
+    setback: Mutex<Option<Setback>>,
     closed: AtomicBool,
 }
 
-struct Held {
-    store: Arc<Store>,
-    server: Mutex<Option<Server>>,
+/// The place of this process.
+enum Place {
+    None,
+    Guest(Arc<Connection>),
+    Holder { store: Arc<Store>, server: Server },
 }
 
 impl Seat {
@@ -51,9 +57,10 @@ impl Seat {
             identity: OnceLock::new(),
             owners,
             runtime,
-            held: OnceLock::new(),
-            guest: Mutex::default(),
+            place: Mutex::new(Place::None),
             moving: tokio::sync::Mutex::default(),
+            leaving: Mutex::default(),
+            setback: Mutex::default(),
             closed: AtomicBool::new(false),
         }
     }
@@ -62,10 +69,20 @@ impl Seat {
         &self.runtime
     }
 
+    /// Whether this process holds the directory.
+    pub fn is_holder(&self) -> bool {
+        matches!(&*lock(&self.place), Place::Holder { store, .. } if !store.tenure().is_over())
+    }
+
     /// The store, if this process holds the directory.
-    pub fn store(&self) -> Result<Option<&Arc<Store>>, LedgerError> {
+    pub fn store(&self) -> Result<Option<Arc<Store>>, LedgerError> {
         self.check_open()?;
-        Ok(self.held.get().map(|held| &held.store))
+        let store = match &*lock(&self.place) {
+            Place::Holder { store, .. } if !store.tenure().is_over() => Arc::clone(store),
+            _ => return Ok(None),
+        };
+        store.tenure().check_place()?;
+        Ok(Some(store))
     }
 
     /// Has a request carried out, here or by the holder, whoever that comes to be.
@@ -73,10 +90,17 @@ impl Seat {
         let mut deadline = None;
         loop {
             if let Some(store) = self.store()? {
-                let answer = self.runtime.spawn(answer(Arc::clone(store), request));
-                return result(answer.await.map_err(|_| closed())?);
+                let answer = self.runtime.spawn(answer(Arc::clone(&store), request.clone()));
+                let answer = answer.await.map_err(|_| closed())?;
+                if answer.is_certain() || !store.tenure().is_over() {
+                    return result(answer);
+                }
+                request.mark_again();
             }
-            let guest = lock(&self.guest).clone();
+            let guest = match &*lock(&self.place) {
+                Place::Guest(guest) => Some(Arc::clone(guest)),
+                Place::None | Place::Holder { .. } => None,
+            };
             if let Some(guest) = &guest {
                 match guest.request(&request).await {
                     Ok(reply) => return result(reply),
@@ -104,21 +128,33 @@ impl Seat {
         let mut why = String::from("no time is left to try");
         loop {
             self.check_open()?;
-            let guest = lock(&self.guest).clone();
-            let moved =
-                guest.is_some_and(|now| now.is_open() && lost.as_ref().is_none_or(|lost| !Arc::ptr_eq(lost, &now)));
-            if moved || self.held.get().is_some() {
+            if self.has_place(lost.as_ref()) {
                 return Ok(());
             }
+            let setback = lock(&self.setback).as_ref().map(|setback| (setback.at(Instant::now()), setback.error()));
             if Instant::now() >= deadline {
-                return Err(late(&why));
+                return Err(match setback {
+                    Some((Now::Wait | Now::Tell, error)) => error,
+                    _ => late(&why),
+                });
             }
             self.check_directory()?;
-            let held = DirLock::try_acquire(&self.dir).map_err(|e| from_log(&e, &self.dir))?;
-            if let Some(held) = held {
-                // Locking creates what isn't there.
-                self.check_directory()?;
-                return self.take(held).await;
+            if !matches!(setback, Some((Now::Wait, _))) {
+                let held = DirLock::try_acquire(&self.dir).map_err(|e| from_log(&e, &self.dir))?;
+                match (held, setback) {
+                    // Nobody else has taken it.
+                    (Some(_), Some((Now::Tell, error))) => return Err(error),
+                    (Some(held), setback) => {
+                        // Locking creates what isn't there.
+                        self.check_directory()?;
+                        let taken = self.take(held).await;
+                        if let (Err(error), Some(_)) = (&taken, setback) {
+                            self.set_back(error.clone());
+                        }
+                        return taken;
+                    }
+                    (None, _) => {}
+                }
             }
             match timeout_at(deadline, Connection::open(&self.dir, self.silence())).await {
                 Ok(Ok(connection)) => {
@@ -128,7 +164,7 @@ impl Seat {
                         continue;
                     }
                     self.note_identity();
-                    *lock(&self.guest) = Some(Arc::new(connection));
+                    *lock(&self.place) = Place::Guest(Arc::new(connection));
                     return Ok(());
                 }
                 Ok(Err(error)) => why = error.to_string(),
@@ -139,23 +175,54 @@ impl Seat {
         }
     }
 
+    /// Whether there is a place other than the connection that was lost.
+    fn has_place(&self, lost: Option<&Arc<Connection>>) -> bool {
+        match &*lock(&self.place) {
+            Place::None => false,
+            Place::Guest(now) => now.is_open() && lost.is_none_or(|lost| !Arc::ptr_eq(lost, now)),
+            Place::Holder { store, .. } => !store.tenure().is_over(),
+        }
+    }
+
     /// Becomes the holder.
-    async fn take(&self, lock_held: DirLock) -> Result<(), LedgerError> {
+    async fn take(self: &Arc<Self>, lock_held: DirLock) -> Result<(), LedgerError> {
         let (dir, options, owners) = (self.dir.clone(), self.options.clone(), Arc::clone(&self.owners));
         let id = lock_held.id();
         let opening = tokio::task::spawn_blocking(move || Store::open(&dir, &options, owners, lock_held)).await;
         let store = Arc::new(opening.map_err(|e| LedgerError::Unavailable(e.to_string()))??);
         let server = Server::start(&self.dir, id, Arc::clone(&store), &self.runtime)?;
         let _ = self.identity.set(id);
-        lock(&self.guest).take();
-        let server = Mutex::new(Some(server));
-        // Nobody else sets it: only one looks for a place at a time.
-        let _ = self.held.set(Held { store, server });
+        let tenure = Arc::clone(store.tenure());
+        *lock(&self.place) = Place::Holder { store, server };
         if self.closed.load(Ordering::SeqCst) {
-            self.let_go();
+            self.let_go(None);
         }
         tracing::debug!(directory = %self.dir.display(), "holds the ledger");
+        let seat = Arc::downgrade(self);
+        self.runtime.spawn(async move {
+            let error = tenure.until_failed().await;
+            if let Some(seat) = seat.upgrade() {
+                // What was accepted is finished first, which blocks.
+                let _ = tokio::task::spawn_blocking(move || seat.give_up(&tenure, error)).await;
+            }
+        });
         Ok(())
+    }
+
+    /// Leaves the directory to others, and to this process later, after a write has failed.
+    fn give_up(&self, tenure: &Arc<Tenure>, error: LedgerError) {
+        tracing::error!(
+            directory = %self.dir.display(),
+            %error,
+            "a write to the ledger failed: another process takes it over, or this one opens it again",
+        );
+        self.set_back(error);
+        self.let_go(Some(tenure));
+    }
+
+    fn set_back(&self, error: LedgerError) {
+        let mut setback = lock(&self.setback);
+        *setback = Some(Setback::after(setback.as_ref(), error, Instant::now()));
     }
 
     fn silence(&self) -> Duration {
@@ -187,7 +254,9 @@ impl Seat {
         }
     }
 
-    fn check_open(&self) -> Result<(), LedgerError> {
+    /// # Errors
+    /// If it was closed.
+    pub fn check_open(&self) -> Result<(), LedgerError> {
         match self.closed.load(Ordering::SeqCst) {
             true => Err(closed()),
             false => Ok(()),
@@ -196,17 +265,26 @@ impl Seat {
 
     /// Gives the place up. A holder first finishes what it has accepted.
     pub fn leave(&self) {
-        if self.closed.swap(true, Ordering::SeqCst) {
-            return;
+        if !self.closed.swap(true, Ordering::SeqCst) {
+            self.let_go(None);
         }
-        lock(&self.guest).take();
-        self.let_go();
     }
 
-    fn let_go(&self) {
-        if let Some(held) = self.held.get() {
-            lock(&held.server).take();
-            held.store.close();
+    /// Lets go of the place; of a holder's if it is this one.
+    fn let_go(&self, of: Option<&Arc<Tenure>>) {
+        let _leaving = lock(&self.leaving);
+        let place = {
+            let mut place = lock(&self.place);
+            match &*place {
+                Place::Holder { store, .. } if of.is_none_or(|of| Arc::ptr_eq(store.tenure(), of)) => {}
+                Place::Guest(_) if of.is_none() => {}
+                _ => return,
+            }
+            std::mem::replace(&mut *place, Place::None)
+        };
+        if let Place::Holder { store, server } = place {
+            drop(server);
+            store.close();
         }
     }
 }

@@ -82,7 +82,7 @@ async fn accept(door: Arc<Door>, mut listener: UnixListener, user: u32, store: A
     let mut connections = JoinSet::new();
     let mut look_after = interval(LOOK_AFTER);
     look_after.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    for connection in 1.. {
+    loop {
         while connections.try_join_next().is_some() {}
         let accepted = tokio::select! {
             accepted = listener.accept() => accepted,
@@ -100,6 +100,7 @@ async fn accept(door: Arc<Door>, mut listener: UnixListener, user: u32, store: A
                 let peer = stream.peer_cred().map(|peer| peer.uid());
                 if peer.as_ref().is_ok_and(|peer| *peer == user) {
                     let store = Arc::clone(&store);
+                    let connection = store.owners.next_connection();
                     connections.spawn(async move {
                         if let Err(error) = serve(stream, connection, store).await {
                             tracing::debug!(%error, "a connection to the ledger failed");
@@ -157,7 +158,7 @@ async fn serve(stream: UnixStream, connection: u64, store: Arc<Store>) -> io::Re
         tasks.spawn(async move {
             let reply = answer(Arc::clone(&store), request).await;
             // Without an answer the other side turns to the next holder.
-            if !(matches!(reply, Reply::Failed(_)) && store.is_closed()) {
+            if reply.is_certain() || !store.tenure().is_over() {
                 send(id, reply, &answers);
             }
         });
@@ -167,6 +168,9 @@ async fn serve(stream: UnixStream, connection: u64, store: Arc<Store>) -> io::Re
 
 /// Carries out a request.
 pub(crate) async fn answer(store: Arc<Store>, request: Request) -> Reply {
+    if let Err(error) = store.tenure().check_place() {
+        return Reply::Failed(error.into());
+    }
     let reply = match request {
         Request::Register { lease } => store.register(lease).await.map(Reply::Epoch),
         Request::Renew { epoch, lease } => store.renew(epoch, lease).await.map(Reply::Renewed),

@@ -47,6 +47,16 @@ impl SimulatedStore {
         self.store.commits().run_queued()
     }
 
+    /// Why it gives the disk up, if a write has failed: it must be opened anew then.
+    pub fn failure(&self) -> Option<LedgerError> {
+        self.store.tenure().failure()
+    }
+
+    /// Accepts nothing more, and lets go of the disk. What is queued is not carried out.
+    pub fn close(&self) {
+        self.store.close();
+    }
+
     /// How many writes are queued.
     pub fn queued(&self) -> usize {
         self.store.commits().queued()

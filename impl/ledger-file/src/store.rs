@@ -1,7 +1,7 @@
 //! The ledger as the process that holds its directory sees it: log, index and committer.
 
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -29,6 +29,7 @@ use crate::replay::{self, Replayed};
 use crate::size::LedgerSize;
 use crate::slot::{MAX_VERSION, Slot};
 use crate::sync::lock;
+use crate::tenure::Tenure;
 use crate::upkeep::{Keeper, Parts, Upkeep};
 
 /// The largest record that is stored, in bytes as encoded.
@@ -43,7 +44,7 @@ pub(crate) struct Store {
     chains: Chains,
     recent: Recent,
     commits: Arc<GroupCommit<Item>>,
-    closed: AtomicBool,
+    tenure: Arc<Tenure>,
     pub(crate) owners: Arc<Owners>,
     pub(crate) leases: Arc<Leases>,
     clock: Clock,
@@ -121,7 +122,15 @@ impl Store {
         };
         let snapshot_bytes = Arc::new(AtomicU64::new(snapshot.bytes));
         let thread = |e| from_io("start a thread for", dir, &e);
-        let commit = move |items: &mut [Item]| committer.commit(items);
+        let tenure = Arc::new(Tenure::default());
+        let commit = {
+            let tenure = Arc::clone(&tenure);
+            move |items: &mut [Item]| {
+                let committed = committer.commit(items);
+                // Before anybody is told.
+                committed.inspect_err(|error| tenure.failed(&committer.log, error))
+            }
+        };
         let (commits, clock) = match run {
             Run::Threads => (GroupCommit::start("settled-ledger", commit).map_err(thread)?, Clock::new()),
             Run::Simulated(now) => (GroupCommit::by_hand(commit), Clock::Simulated(now)),
@@ -132,7 +141,7 @@ impl Store {
             chains: chains.clone(),
             recent: Recent::new(options.cache_bytes),
             commits: Arc::clone(&commits),
-            closed: AtomicBool::new(false),
+            tenure,
             owners,
             leases: Arc::clone(&leases),
             clock,
@@ -366,7 +375,7 @@ impl Store {
 
     /// Finishes what was accepted, accepts nothing more, and lets go of the directory.
     pub fn close(&self) {
-        self.closed.store(true, Ordering::SeqCst);
+        self.tenure.close();
         if let Some(upkeep) = &*lock(&self.upkeep) {
             upkeep.stop();
         }
@@ -375,9 +384,9 @@ impl Store {
         lock(&self.held).take();
     }
 
-    /// Whether it is closed or about to be: then an error says nothing about the ledger.
-    pub fn is_closed(&self) -> bool {
-        self.closed.load(Ordering::SeqCst)
+    /// Whether it still speaks for the directory.
+    pub fn tenure(&self) -> &Arc<Tenure> {
+        &self.tenure
     }
 }
 

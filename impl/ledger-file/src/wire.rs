@@ -119,6 +119,13 @@ pub(crate) enum Reply {
     Failed(Failure),
 }
 
+impl Reply {
+    /// Whether it holds whoever holds the directory meanwhile: what was decided on a write, and is durable.
+    pub fn is_certain(&self) -> bool {
+        matches!(self, Reply::Accepted(_) | Reply::Epoch(_))
+    }
+}
+
 /// A [`LedgerError`].
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) enum Failure {

@@ -65,6 +65,22 @@ pub struct Outcome {
 }
 
 impl Outcome {
+    /// Before the first step.
+    pub(crate) fn of(trace: &Trace, property: PropertyName, steps: usize, model: Vec<usize>) -> Outcome {
+        Outcome {
+            protocol: trace.protocol.clone(),
+            property,
+            steps,
+            model,
+            reality: Vec::new(),
+            told: Vec::new(),
+            violated: false,
+            verdict: Verdict::Differs,
+            verified: None,
+            kept: None,
+        }
+    }
+
     /// Whether reality agrees.
     pub fn agrees(&self) -> bool {
         self.verdict == Verdict::Agrees
@@ -78,10 +94,18 @@ pub(crate) struct Files {
 }
 
 impl Files {
-    pub(crate) fn new(options: &Options, name: &str) -> std::io::Result<Files> {
-        let temporary = tempfile::Builder::new().prefix("replay").tempdir()?;
-        let keep = options.keep.as_ref().map(|keep| new_directory(keep, name)).transpose()?;
-        Ok(Files { temporary, keep })
+    pub(crate) fn new(options: &Options, name: &str) -> Result<Files, Parted> {
+        let made = || -> std::io::Result<Files> {
+            let temporary = tempfile::Builder::new().prefix("replay").tempdir()?;
+            let keep = options.keep.as_ref().map(|keep| new_directory(keep, name)).transpose()?;
+            Ok(Files { temporary, keep })
+        };
+        made().map_err(|error| Parted { expected: "a directory".to_owned(), seen: error.to_string() })
+    }
+
+    /// For a replay of this trace.
+    pub(crate) fn of(options: &Options, trace: &Trace, property: PropertyName) -> Result<Files, Parted> {
+        Files::new(options, &format!("{}.{}", trace.protocol, property.name().replace(' ', "-")))
     }
 
     pub(crate) fn path(&self) -> PathBuf {
@@ -151,24 +175,10 @@ pub async fn replay(trace: &Trace, options: &Options) -> Result<Outcome, TraceEr
         return crate::devices::replay(trace, options).await;
     }
     let run = Run::of(trace)?;
-    let mut outcome = Outcome {
-        protocol: trace.protocol.clone(),
-        property: run.property,
-        steps: run.steps.len(),
-        model: run.effects.clone(),
-        reality: Vec::new(),
-        told: Vec::new(),
-        violated: false,
-        verdict: Verdict::Differs,
-        kept: None,
-        verified: None,
-    };
-    let name = format!("{}.{}", trace.protocol, run.property.name().replace(' ', "-"));
-    let files = match Files::new(options, &name) {
+    let mut outcome = Outcome::of(trace, run.property, run.steps.len(), run.effects.clone());
+    let files = match Files::of(options, trace, run.property) {
         Ok(files) => files,
-        Err(error) => {
-            return Ok(not_begun(outcome, Parted { expected: "a directory".into(), seen: error.to_string() }));
-        }
+        Err(parted) => return Ok(not_begun(outcome, parted)),
     };
     let stage = Stage::start(run.rules.clone(), hasty(&run), files.path(), options.clone()).await;
     match stage {
@@ -220,7 +230,10 @@ async fn play(stage: &mut Stage, run: &Run, effects: &mut Vec<usize>) -> Option<
         };
         count(stage);
         if let Err(parted) = made {
-            return Some(Verdict::Parted { step: number, text: text.clone(), parted });
+            return Some(match stage.leaves_to_another(taken) {
+                Some(why) => Verdict::NoImplementation { reason: format!("step {number} ({text}): {why}") },
+                None => Verdict::Parted { step: number, text: text.clone(), parted },
+            });
         }
     }
     let ended = match run.property {

@@ -115,10 +115,9 @@ pub async fn survive(trace: &Trace, sound: &Description, options: &Options) -> R
     description.guard.processes = theirs.guard.processes.max(1).max(sound.guard.processes);
     let mut survival = Survival::of(trace, &sound.name);
     let name = format!("{}.{}.{}", sound.name, trace.protocol, trace.property.name().replace(' ', "-"));
-    let broken = |error: std::io::Error| Parted { expected: "a directory".into(), seen: error.to_string() };
     let files = match Files::new(options, &name) {
         Ok(files) => files,
-        Err(error) => return Ok(Survival { broken: Some(broken(error)), ..survival }),
+        Err(broken) => return Ok(Survival { broken: Some(broken), ..survival }),
     };
     // An attempt of a sound protocol may run out of time in the end, whichever it is.
     let keys = (0..=u8::MAX).collect();

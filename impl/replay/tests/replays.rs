@@ -138,3 +138,20 @@ async fn a_process_that_does_not_start_says_why() {
     let Verdict::Parted { step: 0, parted, .. } = outcome.verdict else { panic!("{:?}", outcome.verdict) };
     assert!(parted.seen.contains("nonsense"), "{}", parted.seen);
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_the_engine_refuses_by_design_is_said_to_be_that() {
+    let text = library::text("settled-observable").unwrap().replace("settled-observable", "hand-made");
+    let text = text.replace("processes = 2", "processes = 2\nrules = { wait-for-quiet = false }");
+    let report = check(&settled_model::parse("hand-made", &text).unwrap(), Limits::default(), |_| {}).unwrap();
+    let trace =
+        |property| report.violations().map(|(_, trace)| trace).find(|trace| trace.property == property).unwrap();
+    let options = Options { patience: Duration::from_secs(5), ..options() };
+    // Another guard than the one that has recorded the operation as unknown asks about it.
+    let outcome = replay(trace(PropertyName::AtMostOnce), &options).await.unwrap();
+    let Verdict::NoImplementation { reason } = &outcome.verdict else { panic!("{}", table::outcome(&outcome)) };
+    assert!(reason.contains("step 5") && reason.contains("leaves that to guard 1"), "{reason}");
+    // That one is no longer there.
+    let outcome = replay(trace(PropertyName::UnknownBlocks), &options).await.unwrap();
+    assert!(outcome.agrees(), "{}", table::outcome(&outcome));
+}

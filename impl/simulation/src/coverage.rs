@@ -136,6 +136,7 @@ pub fn all_faults() -> BTreeSet<&'static str> {
         "queued for long",
         "fenced before the first byte",
         "holder ended with a failed disk",
+        "holder gave the disk up",
         "power failed at a disk operation",
     ]);
     all

@@ -15,7 +15,11 @@ use crate::world::World;
 /// What a person sees in the tools' books.
 enum Books {
     Happened(Bytes),
-    Nothing { quiet: bool },
+    /// It happened, and another copy of it may still come: nobody calls that over.
+    HappenedAndGoesOn,
+    Nothing {
+        quiet: bool,
+    },
 }
 
 fn look(world: &World, key: &Key, generation: u32) -> Books {
@@ -26,7 +30,9 @@ fn look(world: &World, key: &Key, generation: u32) -> Books {
         (applied, possible, all.map(|(_, owner)| *owner).collect::<Vec<_>>())
     });
     let is_out = || out.into_iter().any(|owner| world.owner(owner).is_some_and(|process| process.is_alive()));
+    let alone = tool_of(key).and_then(|tool| world.plan.tools.get(tool)).is_some_and(|tool| tool.resource);
     match applied {
+        Some(_) if alone && possible => Books::HappenedAndGoesOn,
         Some(receipt) => Books::Happened(receipt),
         None => Books::Nothing { quiet: !possible && !is_out() },
     }
@@ -85,6 +91,7 @@ async fn decide(world: &Arc<World>, process: &Arc<Process>, engine: &Engine, ent
         Books::Happened(receipt) => {
             (Decision { decided_as: DecidedAs::Succeeded, body: Some(receipt), note: None }, false)
         }
+        Books::HappenedAndGoesOn => return false,
         Books::Nothing { quiet } => {
             let decided_as =
                 if world.draw(|random| random.u8(..4)) == 0 { DecidedAs::Abandoned } else { DecidedAs::Failed };
@@ -95,8 +102,8 @@ async fn decide(world: &Arc<World>, process: &Arc<Process>, engine: &Engine, ent
     };
     world.note(format_args!("a person decides {}: {:?}, quiet: {quiet}", entry.key, decision.decided_as));
     let said = decision.decided_as;
-    let (engine, key) = (engine.clone(), entry.key.clone());
-    let decided = process.spawn(async move { engine.decide(&key, decision, quiet).await }).await;
+    let (engine, seen) = (engine.clone(), entry.clone());
+    let decided = process.spawn(async move { engine.decide_on(&seen, decision, quiet).await }).await;
     match decided {
         Ok(Ok(_)) => {
             world.coverage(|coverage| {
@@ -108,7 +115,7 @@ async fn decide(world: &Arc<World>, process: &Arc<Process>, engine: &Engine, ent
             });
             true
         }
-        Ok(Err(EngineError::Refused(_))) => {
+        Ok(Err(EngineError::Refused(_) | EngineError::AnotherOperation(_))) => {
             world.coverage(|coverage| coverage.step("decision refused"));
             false
         }

@@ -124,30 +124,45 @@ impl Remote {
         let deadline = Instant::now() + PATIENCE;
         let mut again = false;
         loop {
-            let holder = disk.held_by(world, process).await.inspect_err(|error| self.failed(process, error))?;
+            let holder = disk.held_by(world, process).await.inspect_err(|error| self.broken(process, error))?;
             let doing = what(holder.store.clone(), again);
             holder.kick.notify_one();
-            if Arc::ptr_eq(&holder.process, process) {
-                return doing.await.inspect_err(|error| self.failed(process, error));
-            }
-            if world.happens(|rates| rates.ledger_request_lost, "ledger request lost") {
-                again = true;
-                world.delay(1..=20).await;
-                continue;
-            }
-            let (done, answer) = oneshot::channel();
-            holder.process.spawn(async move {
-                let _ = done.send(doing.await);
-            });
-            let lost = world.happens(|rates| rates.ledger_answer_lost, "ledger answer lost");
-            match timeout_at(deadline, answer).await {
-                Ok(Ok(answer)) if !lost => {
-                    world.delay(0..=1).await;
-                    return answer.inspect_err(|error| self.failed(&holder.process, error));
+            let answer = if Arc::ptr_eq(&holder.process, process) {
+                doing.await
+            } else {
+                if world.happens(|rates| rates.ledger_request_lost, "ledger request lost") {
+                    again = true;
+                    world.delay(1..=20).await;
+                    continue;
                 }
-                // The connection was lost: whether it was done is not known, and the next holder is asked again.
-                Ok(_) if Instant::now() < deadline => again = true,
-                Ok(_) | Err(_) => return Err(unavailable("the process that holds it doesn't answer")),
+                let (done, answer) = oneshot::channel();
+                holder.process.spawn(async move {
+                    let _ = done.send(doing.await);
+                });
+                let lost = world.happens(|rates| rates.ledger_answer_lost, "ledger answer lost");
+                match timeout_at(deadline, answer).await {
+                    Ok(Ok(answer)) if !lost => {
+                        world.delay(0..=1).await;
+                        answer
+                    }
+                    // The connection was lost: whether it was done is not known, and the next holder is asked again.
+                    Ok(_) if Instant::now() < deadline => {
+                        again = true;
+                        continue;
+                    }
+                    Ok(_) | Err(_) => return Err(unavailable("the process that holds it doesn't answer")),
+                }
+            };
+            match answer {
+                // As if the connection were lost.
+                Err(_) if disk.is_given_up(world, &holder) => {
+                    again = true;
+                    world.delay(1..=300).await;
+                    if Instant::now() >= deadline {
+                        return Err(unavailable("its disk fails"));
+                    }
+                }
+                answer => return answer.inspect_err(|error| self.broken(&holder.process, error)),
             }
         }
     }
@@ -201,8 +216,8 @@ impl Remote {
         Ok(Stored::Durable(Durable::attest(&record)))
     }
 
-    /// A store that refuses all writes is opened again by a new process.
-    fn failed(&self, holder: &Arc<Process>, error: &LedgerError) {
+    /// A process whose store refuses all writes, and doesn't give it up, is followed by a new one.
+    fn broken(&self, holder: &Arc<Process>, error: &LedgerError) {
         if matches!(error, LedgerError::Poisoned(_) | LedgerError::Corrupt(_)) {
             guard::broken(&self.world, holder);
         }

@@ -58,7 +58,9 @@ struct Seat {
     place: Place,
     /// The disk is full, but for what it had then and this.
     capacity: Option<u64>,
-    /// The host loses its power when the holder's disk fails next.
+    /// The holder ends when its disk fails next, rather than giving it up.
+    kills: bool,
+    /// The host loses its power then.
     power: bool,
     opened: u32,
 }
@@ -84,7 +86,7 @@ const UPKEEP: Duration = Duration::from_millis(250);
 
 impl DiskServer {
     fn new(seed: u64) -> DiskServer {
-        let seat = Seat { place: Place::Free, capacity: None, power: false, opened: 0 };
+        let seat = Seat { place: Place::Free, capacity: None, kills: false, power: false, opened: 0 };
         DiskServer { disk: FaultDisk::new(seed), seat: Mutex::new(seat) }
     }
 
@@ -183,14 +185,35 @@ impl DiskServer {
     }
 
     fn limit(&self) {
-        let capacity = self.seat().capacity;
-        self.disk.set_faults(Faults { capacity, ..Faults::default() });
+        let mut seat = self.seat();
+        seat.kills = false;
+        self.disk.set_faults(Faults { capacity: seat.capacity, ..Faults::default() });
+    }
+
+    /// Whether a holder's disk has failed a write, and it has left it to the next one, which may be the same process. A holder
+    /// that is to be killed then doesn't come to that.
+    pub(crate) fn is_given_up(&self, world: &World, holder: &Holder) -> bool {
+        let mut seat = self.seat();
+        if holder.store.failure().is_none() || seat.kills {
+            return false;
+        }
+        let held = matches!(&seat.place, Place::Held(now) if Arc::ptr_eq(&now.store, &holder.store));
+        if held {
+            seat.place = Place::Free;
+        }
+        drop(seat);
+        holder.store.close();
+        if held {
+            world.fault("holder gave the disk up");
+        }
+        true
     }
 
     /// Sets a fault of the disk, besides that it may be full.
     pub(crate) fn fail(&self, faults: Faults, power: bool) {
         let capacity = {
             let mut seat = self.seat();
+            seat.kills = faults.stop_after.is_some();
             seat.power = power;
             seat.capacity
         };
@@ -212,6 +235,9 @@ async fn commit(world: Arc<World>, holder: Holder) {
         }
         world.delay(1..=4).await;
         let Some(disk) = world.server.disk() else { return };
+        if disk.is_given_up(&world, &holder) {
+            return;
+        }
         let before = disk.disk.counts();
         if holder.store.commit() > 0 {
             let after = disk.disk.counts();
@@ -224,6 +250,9 @@ async fn commit(world: Arc<World>, holder: Holder) {
 async fn keep_up(world: Arc<World>, holder: Holder) {
     loop {
         tokio::time::sleep(UPKEEP).await;
+        if world.server.disk().is_none_or(|disk| disk.is_given_up(&world, &holder)) {
+            return;
+        }
         let before = holder.store.size().segments;
         match holder.store.upkeep() {
             Ok(()) if holder.store.size().segments < before => world.coverage(|coverage| coverage.step("compacted")),

@@ -64,8 +64,8 @@ pub(crate) struct Truth {
     pub(crate) held: BTreeMap<Key, Held>,
     /// The latest attempt that is durably recorded as dispatched, of each key.
     pub(crate) intents: BTreeMap<Key, AttemptId>,
-    /// The latest attempt of each key that is durably recorded as dispatched by each owner.
-    pub(crate) owned: BTreeMap<(Key, Epoch), AttemptId>,
+    /// The latest attempt of each operation that is durably recorded as dispatched by each owner.
+    pub(crate) owned: BTreeMap<(Key, Epoch, u32), AttemptId>,
     /// Which operation began when, by its record.
     pub(crate) created: BTreeMap<(Key, Millis), u32>,
     /// The attempts that processes have out: what they wait with may still be sent.
@@ -95,7 +95,7 @@ impl Truth {
         let latest = self.intents.entry(key.clone()).or_insert(of);
         *latest = (*latest).max(of);
         if let State::Dispatched(sent) = record.state() {
-            let latest = self.owned.entry((key.clone(), sent.owner())).or_insert(of);
+            let latest = self.owned.entry((key.clone(), sent.owner(), of.generation)).or_insert(of);
             *latest = (*latest).max(of);
         }
     }

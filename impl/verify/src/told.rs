@@ -2,9 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use settled_protocol::{Cause, Digest, Key, Outcome, State, ToolKind, Verdict};
+use settled_protocol::{Cause, Digest, Key, Outcome, State, ToolKind, Verdict, What};
 
-use crate::chain::{Chain, Operation};
+use crate::chain::{Chain, Link, Operation};
 use crate::facts::{Answered, Asked, KeyFacts, Place, of_operation};
 use crate::property::Property;
 use crate::report::Where;
@@ -109,13 +109,35 @@ impl Told<'_> {
                 State::Confirmed { outcome: Outcome::Failed(body), .. } => (Verdict::Failed(*body), true),
                 _ => return None,
             };
-            // Not durable yet when it was told, as far as this process is concerned.
-            let later = !link.lines.is_empty()
+            // Not durable yet when it was told, as far as this process is concerned. What is in the ledger may have been read
+            // there before the one who stored it heard of that; but not by the one who stored it.
+            let later = self.comes_later(link)
                 && link.before.is_some()
-                && link.kept.is_none()
-                && link.lines.iter().all(|line| self.answered.place.is_before(&line.place));
+                && (link.kept.is_none() || self.was_told_by_its_writer(link) || self.precedes_its_dispatch());
             Some((verdict, sent, later))
         })
+    }
+
+    /// Whether this process wrote down that the record is durable only after this answer.
+    fn comes_later(&self, link: &Link<'_>) -> bool {
+        !link.lines.is_empty() && link.lines.iter().all(|line| self.answered.place.is_before(&line.place))
+    }
+
+    /// Whether only the driver that gave this answer can have stored this outcome: the call that began the operation is told of
+    /// its own attempt's reply, and nobody had doubts in between.
+    fn was_told_by_its_writer(&self, link: &Link<'_>) -> bool {
+        let was_dispatched =
+            matches!(link.before, Some(Some(before)) if matches!(before.state(), State::Dispatched(_)));
+        let is_reply = link.step().is_some_and(|step| matches!(step.what, What::Reply { .. }));
+        !self.answered.replayed && was_dispatched && is_reply
+    }
+
+    /// Whether even the operation's first dispatch was written down after this answer: nothing is sent before that, so there
+    /// was no outcome to be read anywhere.
+    fn precedes_its_dispatch(&self) -> bool {
+        let links = self.operation.into_iter().flat_map(|operation| self.chain.links_of(operation));
+        let first = { links }.find(|link| matches!(link.record.state(), State::Dispatched(_)));
+        first.is_some_and(|link| self.comes_later(link))
     }
 
     /// Nothing of the operation can be missing at this line.

@@ -60,7 +60,6 @@ fn the_layer_that_finds_a_mutant_is_among_those_that_can_see_it() {
 
 /// The table is of these mutants, and says that each was found.
 #[test]
-#[ignore = "the table is made by `--write-table`, a run of hours"]
 fn the_table_is_complete() {
     let table = fs::read_to_string(patches().join("TABLE.md")).expect("made by `--write-table`");
     for mutant in mutants() {

@@ -9,10 +9,9 @@ use std::sync::{Arc, Mutex, OnceLock};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use settled_ledger_tests::stage::truth::{Reader, Truth, compare_with};
+use settled_ledger_tests::stage::truth::{Reader, Truth, compare_with, judge};
 use settled_ledger_tests::stage::wire::{Answer, Request, Settings, Told};
 use settled_protocol::Key;
-use settled_verify::{Effect, Evidence, verify};
 use tempfile::TempDir;
 
 use crate::places::Place;
@@ -159,7 +158,11 @@ impl Scene {
         let mut truth = compare_with(&reader, &effects, &told);
         self.check_brief(&reader, &brief, &told_brief, &mut truth);
         truth.lies.extend(overlaps.into_iter().map(|both| format!("{both} overlap")));
-        truth.lies.extend(self.violations(&reader, effects.iter().chain(&brief)));
+        if !self.unwritten {
+            let history = self.directory().join(HISTORY);
+            let judged = judge(&reader, &history, effects.iter().chain(&brief), self.kind != READ_ONLY);
+            truth.lies.extend(judged.err());
+        }
         let story =
             |what: &String| format!("{what}\n  kills: {:?}\n{}{}", self.kills(), self.first.log(), self.second.log());
         for found in [&mut truth.losses, &mut truth.repeats, &mut truth.lies] {
@@ -167,34 +170,6 @@ impl Scene {
         }
         let faults = fs::read_to_string(self.directory().join("faults")).unwrap_or_default().lines().count();
         Ended { truth, kills: self.kills(), effects: total, faults, trouble: self.company.trouble() }
-    }
-
-    /// What the verifier finds in the histories of all guards, the ledger and the effects.
-    fn violations<'a>(&self, reader: &Reader, effects: impl Iterator<Item = (&'a Key, &'a usize)>) -> Vec<String> {
-        let one = |key: &Key| Effect {
-            key: key.clone(),
-            generation: None,
-            attempt: None,
-            resource: None,
-            begun: None,
-            ended: None,
-        };
-        let history = self.directory().join(HISTORY);
-        if self.unwritten {
-            return Vec::new();
-        }
-        let evidence = Evidence {
-            histories: vec![history],
-            ledger: Some(reader.ledger()),
-            effects: effects.flat_map(|(key, times)| vec![one(key); *times]).collect(),
-            effects_known: self.kind != READ_ONLY,
-            ended: true,
-        };
-        match reader.wait_for(verify(&evidence)) {
-            Ok(report) if !report.is_violated() => Vec::new(),
-            Ok(report) => vec![report.to_string()],
-            Err(error) => vec![error.to_string()],
-        }
     }
 
     fn happened(&self) -> (HashMap<String, usize>, Vec<String>) {

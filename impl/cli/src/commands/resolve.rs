@@ -72,7 +72,7 @@ pub fn run(args: ResolveArgs) -> Result<Exit, Failure> {
             VerdictArg::Abandoned => DecidedAs::Abandoned,
         };
         let decision = Decision { decided_as, body, note: Some(args.note) };
-        let decided = engine.decide(&entry.key, decision, quiet).await;
+        let decided = engine.decide_on(&entry, decision, quiet).await;
         // Nothing will be sent by this process. If that can't be told, its lease runs out soon.
         let _ = engine.retire().await;
         match decided {

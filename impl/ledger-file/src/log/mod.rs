@@ -218,6 +218,14 @@ impl Log {
         self.tail.position()
     }
 
+    /// Whether a log that takes no more writes can be opened again with all that it has acknowledged; `None` if it takes writes.
+    #[cfg_attr(loom, allow(dead_code))]
+    pub(crate) fn may_open_again(&self) -> Option<bool> {
+        let cause = self.poisoned.as_ref()?;
+        // Whatever failed, the file must be where it will be looked for.
+        Some(!matches!(**cause, LogError::Displaced { .. }) && self.tail.check_place().is_ok())
+    }
+
     /// Where the log ends; `None` if there is no batch in its last file.
     #[must_use]
     pub fn mark(&self) -> Option<Mark> {

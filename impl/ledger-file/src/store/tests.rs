@@ -189,7 +189,7 @@ async fn a_closed_store_lets_go_of_its_directory() {
     let again = DirLock::try_acquire(fixture.dir.path()).unwrap();
     assert!(again.is_none());
     store.close();
-    assert!(store.is_closed() && store.register(LEASE).await.is_err());
+    assert!(store.tenure().is_over() && store.register(LEASE).await.is_err());
     let again = DirLock::try_acquire(fixture.dir.path()).unwrap();
     assert!(again.is_some());
 }

@@ -1,12 +1,13 @@
 //! What guards send: attempts and questions, each let go on the wire when its time has come.
 
+use settled::protocol::State;
 use settled_model::description::Acknowledged;
-use settled_model::world::Message;
+use settled_model::world::{Input, Message, Move};
 
 use super::guards::GuardStep;
 use super::{Gate, Parted, Stage};
 use crate::run::Taken;
-use crate::wire::{Op, OpAnswer, Role, ToPart, Which};
+use crate::wire::{Op, OpAnswer, Role, ToPart, Which, number_of};
 
 impl Stage {
     pub(super) async fn at_send_gate(&mut self, guard: u8, key: u8, attempt: u32) -> Result<usize, Parted> {
@@ -54,6 +55,22 @@ impl Stage {
             self.evidence.recorded.insert((which.key, which.generation, which.attempt));
         }
         Ok(())
+    }
+
+    /// Why no engine makes this step, if a guard is to ask about what another one looks after.
+    pub fn leaves_to_another(&self, taken: &Taken) -> Option<String> {
+        let Move::Guard { guard, input: Input::Resume { key, take_over: false }, .. } = taken.what else { return None };
+        questions(taken, guard).next()?;
+        let stopped = |guard: u8| self.parts.get(&Role::Guard(guard)).is_none_or(|part| part.stopped);
+        let owner = self.storing.iter().find(|store| {
+            let is_unknown = matches!(store.change.record.state(), State::Unknown { .. });
+            store.guard != guard && number_of(&store.change.key) == key && is_unknown && !stopped(store.guard)
+        })?;
+        let (this, other) = (guard + 1, owner.guard + 1);
+        Some(format!(
+            "guard {this} is to ask the tool about an operation that guard {other} has recorded as unknown; the engine \
+             leaves that to guard {other} for as long as that lives"
+        ))
     }
 
     /// The questions that the guard asks in this step.

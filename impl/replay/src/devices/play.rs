@@ -32,30 +32,11 @@ struct Play<'a> {
 /// # Errors
 /// If its description can't be used, or it is no run of it.
 pub async fn replay(trace: &Trace, options: &Options) -> Result<Outcome, TraceError> {
-    let broken = |error: &dyn std::fmt::Display| TraceError::Description(error.to_string());
-    let part = |name: &str| trace.description.get(name).cloned().unwrap_or_default();
-    let devices: Devices = serde_json::from_value(part("devices")).map_err(|error| broken(&error))?;
-    let faults: Faults = serde_json::from_value(part("faults")).map_err(|error| broken(&error))?;
-    let world = DeviceWorld::new(&trace.protocol, &devices, faults).map_err(|error| broken(&error))?;
-    let steps = walk(&world, trace)?;
-    let mut outcome = Outcome {
-        protocol: trace.protocol.clone(),
-        property: trace.property,
-        steps: steps.len(),
-        model: trace.effects.clone(),
-        reality: Vec::new(),
-        told: Vec::new(),
-        violated: false,
-        verdict: Verdict::Differs,
-        kept: None,
-        verified: None,
-    };
-    let name = format!("{}.{}", trace.protocol, trace.property.name().replace(' ', "-"));
-    let files = match Files::new(options, &name) {
+    let Schedule { devices, world, steps } = Schedule::of(trace)?;
+    let mut outcome = Outcome::of(trace, trace.property, steps.len(), trace.effects.clone());
+    let files = match Files::of(options, trace, trace.property) {
         Ok(files) => files,
-        Err(error) => {
-            return Ok(not_begun(outcome, Parted { expected: "a directory".into(), seen: error.to_string() }));
-        }
+        Err(parted) => return Ok(not_begun(outcome, parted)),
     };
     match begin(devices, &files, options).await? {
         Err(parted) => outcome = not_begun(outcome, parted),
@@ -87,22 +68,14 @@ pub async fn replay(trace: &Trace, options: &Options) -> Result<Outcome, TraceEr
 /// # Errors
 /// If the trace's description can't be used, or it is no run of it.
 pub async fn survive(trace: &Trace, options: &Options) -> Result<Survival, TraceError> {
-    let broken = |error: &dyn std::fmt::Display| TraceError::Description(error.to_string());
-    let part = |name: &str| trace.description.get(name).cloned().unwrap_or_default();
-    let theirs: Devices = serde_json::from_value(part("devices")).map_err(|error| broken(&error))?;
-    let faults: Faults = serde_json::from_value(part("faults")).map_err(|error| broken(&error))?;
-    let world = DeviceWorld::new(&trace.protocol, &theirs, faults).map_err(|error| broken(&error))?;
-    let steps = walk(&world, trace)?;
+    let Schedule { devices: theirs, steps, .. } = Schedule::of(trace)?;
     let Devices { devices, operations, target, .. } = theirs;
     let devices = Devices { devices, operations, target, ..Devices::default() };
     let mut survival = Survival::of(trace, "devices-sound");
     let name = format!("devices-sound.{}.{}", trace.protocol, trace.property.name().replace(' ', "-"));
     let files = match Files::new(options, &name) {
         Ok(files) => files,
-        Err(error) => {
-            let broken = Parted { expected: "a directory".into(), seen: error.to_string() };
-            return Ok(Survival { broken: Some(broken), ..survival });
-        }
+        Err(broken) => return Ok(Survival { broken: Some(broken), ..survival }),
     };
     match begin(devices, &files, options).await? {
         Err(parted) => survival.broken = Some(parted),
@@ -126,6 +99,25 @@ async fn begin(devices: Devices, files: &Files, options: &Options) -> Result<Res
     roles.extend((0..devices.devices).map(Role::Device));
     let said = serde_json::to_value(devices).unwrap_or_default();
     Ok(Stage::start_with(rules, said, &roles, Vec::new(), files.path(), options.clone()).await)
+}
+
+/// What a trace says that devices do.
+struct Schedule {
+    devices: Devices,
+    world: DeviceWorld,
+    steps: Vec<Step>,
+}
+
+impl Schedule {
+    fn of(trace: &Trace) -> Result<Schedule, TraceError> {
+        let broken = |error: &dyn std::fmt::Display| TraceError::Description(error.to_string());
+        let part = |name: &str| trace.description.get(name).cloned().unwrap_or_default();
+        let devices: Devices = serde_json::from_value(part("devices")).map_err(|error| broken(&error))?;
+        let faults: Faults = serde_json::from_value(part("faults")).map_err(|error| broken(&error))?;
+        let world = DeviceWorld::new(&trace.protocol, &devices, faults).map_err(|error| broken(&error))?;
+        let steps = walk(&world, trace)?;
+        Ok(Schedule { devices, world, steps })
+    }
 }
 
 type Step = (settled_devices_model::State, Move, settled_devices_model::State, String);

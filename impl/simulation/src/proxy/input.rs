@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use serde_json::Value;
-use settled::protocol::{AttemptId, Epoch, Key};
+use settled::protocol::{AttemptId, Digest, Epoch, Key};
 use tokio::io::AsyncWrite;
 use tokio::sync::mpsc;
 use tokio::time::{Sleep, sleep};
@@ -69,17 +69,20 @@ impl Input {
             None => world.key(tool, wish),
         };
         let owned: Vec<(Epoch, AttemptId)> = world.truth(|truth| {
-            let all = truth.owned.range((key.clone(), Epoch(0))..);
-            all.take_while(|((other, _), _)| *other == key).map(|((_, owner), of)| (*owner, *of)).collect()
+            let all = truth.owned.range((key.clone(), Epoch(0), 0)..);
+            all.take_while(|((other, ..), _)| *other == key).map(|((_, owner, _), of)| (*owner, *of)).collect()
         });
         // A process that lost its lease goes on as another owner.
         let is_own = |owner: Epoch| world.owner(owner).is_some_and(|process| Arc::ptr_eq(&process, &self.process));
-        let latest = owned.into_iter().filter(|(owner, _)| is_own(*owner)).max_by_key(|(_, of)| *of);
+        let passed = given.get("key").and_then(Value::as_str);
+        // A line can wait in a full pipe until its operation is over and the next one has begun.
+        let names = |of: &AttemptId| passed.is_none_or(|passed| passed == key_at_the_tool(&key, of.generation));
+        let latest = owned.into_iter().filter(|(owner, of)| is_own(*owner) && names(of)).max_by_key(|(_, of)| *of);
         let Some((epoch, of)) = latest else {
             world.violated(Property::IntentFirst, format!("{key} is sent, and is not recorded"));
             return None;
         };
-        if let Some(passed) = given.get("key").and_then(Value::as_str) {
+        if let Some(passed) = passed {
             let first = world.truth(|truth| {
                 let first = truth.passed.entry(passed.to_owned()).or_insert_with(|| (key.clone(), of.generation));
                 *first == (key.clone(), of.generation)
@@ -95,6 +98,16 @@ impl Input {
         let arguments: Bytes = arguments(wish, other);
         Some(Call { tool, request: Request { key, of, epoch, arguments, possible } })
     }
+}
+
+/// The key by which a tool is to know an operation: another one for each, unless it is the caller's own.
+fn key_at_the_tool(key: &Key, generation: u32) -> String {
+    let digest = key.digest();
+    let digest = match key.id().starts_with("key:") {
+        true => digest,
+        false => Digest::of_parts(&[digest.as_bytes(), &generation.to_be_bytes()]),
+    };
+    digest.to_string()
 }
 
 impl AsyncWrite for Input {

@@ -48,6 +48,37 @@ async fn no_phantom_success() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn the_ledger_does_not_excuse_who_tells_too_early() {
+    let is_answer = |what: &Happened| matches!(what, Happened::Answered { .. });
+    for (reply, property) in [(result("done"), Property::NoPhantomSuccess), (not_run("no"), Property::NoFalseFailure)] {
+        let run = Run::of(async |world: &World| {
+            for _ in 0..2 {
+                let tool = Script::new([Play::Effect(Duration::ZERO, reply.clone())]);
+                call(&world.engine, opaque(), &tool).await;
+            }
+        })
+        .await;
+        finds_nothing(&run.judged_with_ledger(ENDED).await);
+        let with_ledger = async |lines: Vec<HistoryLine>| {
+            settled_verify::verify_lines(lines, Some(&*run.world.ledger), ENDED).await.unwrap()
+        };
+        let lines = &run.lines;
+        let [dispatched, settled] = ["dispatched", "settled"].map(|state| place(lines, is_stored(state)));
+        let answered = place(lines, is_answer);
+        // By the one who stores it.
+        for at in [settled, dispatched] {
+            finds(&with_ledger(moved(lines, answered, at)).await, property);
+        }
+        // By another call, which may have read it in the ledger; but not before anything was sent.
+        let again = lines.iter().rposition(|line| is_answer(&line.what)).unwrap();
+        let asked = lines.iter().rposition(|line| matches!(line.what, Happened::Asked { .. })).unwrap();
+        let earlier = |at| moved(&moved(lines, asked, at), again, at + 1);
+        finds_nothing(&with_ledger(earlier(settled)).await);
+        finds(&with_ledger(earlier(dispatched)).await, property);
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn no_false_failure() {
     let run = Run::of(async |world: &World| {
         let tool = Script::new([Play::NoEffect(Duration::ZERO, not_run("no"))]);

@@ -106,12 +106,22 @@ pub fn compare(reader: &Reader, tool: &ToolServer, told: &[(Request, Told)]) -> 
         *happened.entry(request.key()).or_default() += 1;
     }
     let mut truth = compare_with(reader, &happened, told);
-    truth.lies.extend(violations(reader, &tool.directory().join(HISTORY), &happened));
+    let judged = judge(reader, &tool.directory().join(HISTORY), &happened, true);
+    truth.lies.extend(judged.and_then(|lines| if lines > 0 { Ok(()) } else { Err("no history".to_owned()) }).err());
     truth
 }
 
-/// What the verifier finds in a history of all guards, the ledger and the effects.
-fn violations(reader: &Reader, history: &Path, effects: &HashMap<Key, usize>) -> Vec<String> {
+/// Has the verifier judge a history of all guards, with the ledger and the effects (if it is known that there were no others).
+/// Returns how many lines the history has.
+///
+/// # Errors
+/// What it finds, or why it can't judge.
+pub fn judge<'a>(
+    reader: &Reader,
+    history: &Path,
+    effects: impl IntoIterator<Item = (&'a Key, &'a usize)>,
+    effects_known: bool,
+) -> Result<u64, String> {
     let one = |key: &Key| Effect {
         key: key.clone(),
         generation: None,
@@ -123,14 +133,14 @@ fn violations(reader: &Reader, history: &Path, effects: &HashMap<Key, usize>) ->
     let evidence = Evidence {
         histories: vec![history.to_owned()],
         ledger: Some(reader.ledger()),
-        effects: effects.iter().flat_map(|(key, times)| vec![one(key); *times]).collect(),
-        effects_known: true,
+        effects: effects.into_iter().flat_map(|(key, times)| vec![one(key); *times]).collect(),
+        effects_known,
         ended: true,
     };
     match reader.wait_for(verify(&evidence)) {
-        Ok(report) if !report.is_violated() && report.lines > 0 => Vec::new(),
-        Ok(report) => vec![report.to_string()],
-        Err(error) => vec![error.to_string()],
+        Ok(report) if !report.is_violated() => Ok(report.lines),
+        Ok(report) => Err(report.to_string()),
+        Err(error) => Err(error.to_string()),
     }
 }
 

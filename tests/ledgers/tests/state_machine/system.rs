@@ -243,7 +243,9 @@ impl System {
                 let done = process.run("a decision", process.engine.decide(&key, decision, *quiet));
                 return match done {
                     Ok(_) => Came::Decided(true),
-                    Err(EngineError::NoSuchKey(_) | EngineError::Refused(_)) => Came::Decided(false),
+                    Err(EngineError::NoSuchKey(_) | EngineError::Refused(_) | EngineError::AnotherOperation(_)) => {
+                        Came::Decided(false)
+                    }
                     Err(error) => panic!("{error}"),
                 };
             }

@@ -9,6 +9,7 @@ mod limits;
 mod pairs;
 mod servers;
 mod stops;
+mod takeover;
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
