@@ -1,4 +1,6 @@
-"""An MCP server over stdio that writes down the bytes of every line it gets in `HEARD`, and says what it is told to:
+"""An MCP server that writes down the bytes of every line it gets in `HEARD`, and says what it is told to. Over stdio or, with
+`--http`, over HTTP on a free port (its URL is the first line of its output), where the body of each POST is a line; answers are
+JSON, or events of a stream if the method is in `STREAMED`.
 
 say    params: a list of texts, each written as a line as it is
 hex    params: a list of lines in hexadecimal
@@ -13,14 +15,20 @@ import json
 import os
 import re
 import sys
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 ID = re.compile(rb'^\s*\{\s*"jsonrpc"\s*:\s*"2\.0"\s*,\s*"id"\s*:\s*(.*?)\s*,\s*"method"\s*:', re.S)
 READ_ONLY = b'"annotations":{"readOnlyHint":true},"inputSchema":{"type":"object","x":1.10}'
 
 waiting = []
+answers = threading.local()
 
 
 def write(line):
+    if (lines := getattr(answers, "lines", None)) is not None:
+        lines.append(line)
+        return
     sys.stdout.buffer.write(line + b"\n")
     sys.stdout.buffer.flush()
 
@@ -88,15 +96,53 @@ def handle(line):
         error(id, -32601, b"unknown method")
 
 
+def take(line, heard):
+    heard.write(line + b"\n")
+    try:
+        handle(line)
+    except (ValueError, RecursionError):
+        pass
+
+
+class Posted(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+
+    def do_POST(self):
+        line = self.rfile.read(int(self.headers["Content-Length"]))
+        answers.lines = []
+        take(line, self.server.heard)
+        streamed = any(b'"%s"' % method.encode() in line for method in os.environ.get("STREAMED", "").split())
+        if not answers.lines:
+            self.answer(202, None, b"")
+        elif streamed:
+            self.answer(200, "text/event-stream", b"".join(b"event: message\ndata: %s\n\n" % its for its in answers.lines))
+        else:
+            self.answer(200, "application/json", answers.lines[0])
+
+    def do_GET(self):
+        self.answer(405, None, b"")
+
+    def answer(self, status, kind, body):
+        self.send_response(status)
+        if kind:
+            self.send_header("Content-Type", kind)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_):
+        pass
+
+
 def main():
     with open(os.environ["HEARD"], "ab", buffering=0) as heard:
+        if sys.argv[1:] == ["--http"]:
+            server = ThreadingHTTPServer(("127.0.0.1", 0), Posted)
+            server.heard = heard
+            print(f"http://127.0.0.1:{server.server_port}/mcp", flush=True)
+            server.serve_forever()
         for line in sys.stdin.buffer:
-            line = line.removesuffix(b"\n")
-            heard.write(line + b"\n")
-            try:
-                handle(line)
-            except (ValueError, RecursionError):
-                pass
+            take(line.removesuffix(b"\n"), heard)
 
 
 main()

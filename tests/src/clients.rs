@@ -24,6 +24,18 @@ fn python() -> OsString {
     installed("python/bin/python")
 }
 
+fn python2() -> OsString {
+    installed("python2/bin/python")
+}
+
+/// A program of this package: cargo builds it with the tests of this package, and puts it beside their directory.
+fn program(name: &str) -> OsString {
+    let test = std::env::current_exe().expect("the running test");
+    let path = test.ancestors().nth(2).expect("the test lies in a profile's directory").join(name);
+    assert!(path.exists(), "{} is missing: cargo build -p settled-tests --bins", path.display());
+    path.into()
+}
+
 fn node() -> OsString {
     let modules = tests("clients/node/node_modules");
     assert!(modules.exists(), "{} is missing: run tests/clients/install", modules.display());
@@ -35,8 +47,10 @@ fn node() -> OsString {
 pub enum Server {
     /// The TypeScript SDK's.
     Node,
-    /// The Python SDK's.
+    /// The Python SDK's, 1.x.
     Python,
+    /// The Python SDK's, 2.x.
+    Python2,
     /// `tests/servers/charge.py`, without an SDK: starts quickly, deduplicates, and dies where it is told to.
     Quick,
     /// `tests/servers/echo.py`: writes down what it gets, says what it is told to.
@@ -49,6 +63,7 @@ impl Server {
         match self {
             Server::Node => vec![node(), tests("clients/node/server.mjs").into()],
             Server::Python => vec![python(), tests("clients/python/server.py").into()],
+            Server::Python2 => vec![python2(), tests("clients/python2/server.py").into()],
             Server::Quick => vec![python(), tests("servers/charge.py").into()],
             Server::Echo => vec![python(), tests("servers/echo.py").into()],
         }
@@ -59,6 +74,7 @@ impl Server {
         match self {
             Server::Node => "node/server.mjs",
             Server::Python => "python/server.py",
+            Server::Python2 => "python2/server.py",
             Server::Quick => "servers/charge.py",
             Server::Echo => "servers/echo.py",
         }
@@ -66,14 +82,33 @@ impl Server {
 }
 
 /// A scripted client on a public SDK.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Client {
-    /// The TypeScript SDK's.
+    /// The TypeScript SDK's, 1.30.0.
     Node,
-    /// The Python SDK's.
+    /// The TypeScript SDK's, the latest 1.x.
+    NodeCurrent,
+    /// The TypeScript SDK's, 2.x.
+    Node2,
+    /// The Python SDK's, 1.x.
     Python,
+    /// The Python SDK's, 2.x.
+    Python2,
+    /// rmcp's.
+    Rmcp,
     /// LangGraph's default retry policy around langchain-mcp-adapters. It has one scenario only.
     LangGraph,
+    /// The MCP client of openai-agents, which repeats calls by itself. It has the scenarios `once` and `two-orders`.
+    Agents,
+}
+
+/// What a client is to talk to.
+#[derive(Clone, Debug)]
+pub enum Target {
+    /// A server that it starts.
+    Command(Vec<OsString>),
+    /// A server over HTTP.
+    Url(String),
 }
 
 impl Client {
@@ -85,15 +120,34 @@ impl Client {
         }
     }
 
-    fn command(self, scenario: &str, server: &[OsString]) -> Vec<OsString> {
+    fn command(self, scenario: &str, target: &Target) -> Vec<OsString> {
         let mut argv = match self {
-            Client::Node => vec![node(), tests("clients/node/client.mjs").into(), scenario.into()],
-            Client::Python => vec![python(), tests("clients/python/client.py").into(), scenario.into()],
+            Client::Node | Client::NodeCurrent | Client::Node2 => vec![node(), tests("clients/node/client.mjs").into()],
+            Client::Python => vec![python(), tests("clients/python/client.py").into()],
+            Client::Python2 => vec![python2(), tests("clients/python2/client.py").into()],
+            Client::Rmcp => vec![program("rmcp_client")],
             Client::LangGraph => vec![python(), tests("clients/python/langgraph_retry.py").into()],
+            Client::Agents => vec![python(), tests("clients/python/agents_retry.py").into()],
         };
-        argv.push("--".into());
-        argv.extend_from_slice(server);
+        if self != Client::LangGraph {
+            argv.push(scenario.into());
+        }
+        match target {
+            Target::Command(server) => {
+                argv.push("--".into());
+                argv.extend_from_slice(server);
+            }
+            Target::Url(url) => argv.push(url.into()),
+        }
         argv
+    }
+
+    fn environment(self) -> &'static [(&'static str, &'static str)] {
+        match self {
+            Client::NodeCurrent => &[("CLIENT_SDK", "1.32.2")],
+            Client::Node2 => &[("CLIENT_SDK", "2.4.0")],
+            _ => &[],
+        }
     }
 }
 
@@ -161,13 +215,26 @@ impl Attempt {
 impl Stage {
     /// Starts a client's scenario on a command.
     pub fn start_client(&self, client: Client, scenario: &str, command: &[OsString]) -> Running {
-        self.start(&client.command(scenario, command))
+        self.start_client_on(client, scenario, &Target::Command(command.to_vec()))
+    }
+
+    /// Starts a client's scenario on a target.
+    pub fn start_client_on(&self, client: Client, scenario: &str, target: &Target) -> Running {
+        self.start_with(&client.command(scenario, target), client.environment())
     }
 
     /// Runs a client's scenario on a command to its end.
     #[track_caller]
     pub fn client(&self, client: Client, scenario: &str, command: &[OsString]) -> Run {
-        Run::read(&self.run(&client.command(scenario, command)))
+        self.client_on(client, scenario, &Target::Command(command.to_vec()))
+    }
+
+    /// Runs a client's scenario on a target to its end.
+    #[track_caller]
+    pub fn client_on(&self, client: Client, scenario: &str, target: &Target) -> Run {
+        let mut running = self.start_client_on(client, scenario, target);
+        running.close_input();
+        Run::read(&running.wait())
     }
 }
 
@@ -178,11 +245,20 @@ impl Run {
     /// If it ended badly, or the scenario was stopped by an error.
     #[track_caller]
     pub fn read(ended: &Ended) -> Run {
-        assert!(ended.status.success(), "the client failed: {ended:#?}");
-        let last = ended.lines.last().expect("the client prints what it saw");
-        let run: Run = serde_json::from_str(last).expect("the client prints JSON");
+        let run = Run::of(ended);
         assert!(run.error.is_none(), "the scenario was stopped: {ended:#?}");
         run
+    }
+
+    /// From what a client printed, whatever stopped the scenario.
+    ///
+    /// # Panics
+    /// If it ended badly.
+    #[track_caller]
+    pub fn of(ended: &Ended) -> Run {
+        assert!(ended.status.success(), "the client failed: {ended:#?}");
+        let last = ended.lines.last().expect("the client prints what it saw");
+        serde_json::from_str(last).expect("the client prints JSON")
     }
 
     /// The codes of the errors of all attempts.

@@ -7,6 +7,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
 mod binary;
+mod breaker;
 mod clients;
 mod ledger;
 mod process;
@@ -17,7 +18,8 @@ mod stage;
 mod wait;
 
 pub use binary::{build, settled};
-pub use clients::{Attempt, Client, Run, Server};
+pub use breaker::{Breaker, Cut, address_of};
+pub use clients::{Attempt, Client, Run, Server, Target};
 pub use ledger::Operation;
 pub use process::Process;
 pub use running::{Ended, Running};

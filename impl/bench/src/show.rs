@@ -31,7 +31,7 @@ pub fn report(report: &Report) -> String {
     parts.join("\n")
 }
 
-fn table(header: impl IntoIterator<Item = String>, rows: Vec<Vec<String>>, left: usize) -> String {
+pub(crate) fn table(header: impl IntoIterator<Item = String>, rows: Vec<Vec<String>>, left: usize) -> String {
     let mut table = Table::new();
     table.load_style(presets::UTF8_FULL_CONDENSED);
     let header: Vec<String> = header.into_iter().collect();
@@ -48,7 +48,7 @@ fn table(header: impl IntoIterator<Item = String>, rows: Vec<Vec<String>>, left:
     table.to_string()
 }
 
-fn header(first: &[&str], each: &[&str]) -> Vec<String> {
+pub(crate) fn header(first: &[&str], each: &[&str]) -> Vec<String> {
     let columns = CALLERS.iter().flat_map(|callers| each.iter().map(move |each| format!("{callers}: {each}")));
     first.iter().map(|text| (*text).to_owned()).chain(columns).collect()
 }

@@ -70,7 +70,12 @@ pub fn of_this_thread() -> Option<Duration> {
 
 /// Memory resident now, in bytes.
 pub fn resident() -> Option<u64> {
-    let status = fs::read_to_string("/proc/self/status").ok()?;
+    resident_of(std::process::id())
+}
+
+/// Memory resident now in another process, in bytes.
+pub fn resident_of(pid: u32) -> Option<u64> {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
     Some(line.split_whitespace().next()?.parse::<u64>().ok()? * 1_024)
 }

@@ -1,12 +1,21 @@
 //! What the client is told: the tool's own answer byte for byte, marked in `_meta`; or plain words.
 
+mod shape;
+mod words;
+
+use std::sync::Arc;
 use std::time::{Duration, UNIX_EPOCH};
 
 use serde_json::{Value, json};
+use settled::protocol::Key;
 use settled::{Answer, Answered};
 
+use crate::config::{Messages, Text};
 use crate::server::TRANSPORT_ERROR;
-use crate::splice::{self, quoted};
+use crate::splice;
+
+pub(crate) use shape::{asks_for_input, error_line, is_task, result_line, stored};
+pub(crate) use words::About;
 
 /// The mark's name in `_meta`, and in the `data` of errors.
 pub(crate) const STATUS: &str = "io.settled/status";
@@ -22,101 +31,135 @@ pub(crate) const INVALID_PARAMS: i64 = -32602;
 pub(crate) struct Asker {
     /// The request id's own text.
     pub(crate) id: String,
-    /// The tool.
-    pub(crate) tool: String,
-    /// With `params.idempotencyKey`: it knows the errors that go with it.
+    /// With `params.idempotencyKey`: it knows the errors that go with it (SEP-3182).
     pub(crate) by_parameter: bool,
+    /// The key is one of arguments that are declared as `key`.
+    pub(crate) by_name: bool,
     /// It speaks revision 2026-07-28 or later, whose results say what they are.
     pub(crate) typed_results: bool,
     /// It asked for a task, so a result that names one is only the beginning.
     pub(crate) task: bool,
+    /// What the tool answers has a schema, so that clients refuse what does not fit it.
+    pub(crate) has_output_schema: bool,
+    /// There is a tool to ask how an operation stands.
+    pub(crate) may_ask_status: bool,
     /// The ledger, if a person who looks has to name it.
     pub(crate) ledger: Option<String>,
     /// If it is not known whether it happened: somebody is still finding out, other than a person.
     pub(crate) being_established: bool,
+    /// The words.
+    pub(crate) messages: Arc<Messages>,
 }
 
-/// A JSON-RPC error.
-pub(crate) fn error_line(id: &str, code: i64, message: &str, data: Option<&Value>) -> String {
-    let data = data.map(|data| format!(",\"data\":{data}")).unwrap_or_default();
-    let message = quoted(message);
-    format!(r#"{{"jsonrpc":"2.0","id":{id},"error":{{"code":{code},"message":{message}{data}}}}}"#)
+/// What the caller may do next, in `structuredContent`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Next {
+    /// Call again: nothing has happened.
+    MayRetry,
+    /// Ask again with the same arguments, later: it is not sent twice.
+    AskLater,
+    /// Nothing: it must not be repeated.
+    Never,
 }
 
-/// What was stored of a tool's answer: exactly one member, `result` or `error`.
-pub(crate) fn stored(member: &str, text: &str) -> String {
-    format!(r#"{{"{member}":{text}}}"#)
+impl Next {
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Next::MayRetry => "allowed",
+            Next::AskLater => "later",
+            Next::Never => "never",
+        }
+    }
 }
 
 impl Asker {
     /// The whole line of an answer.
     pub(crate) fn line(&self, answered: &Answered) -> String {
+        let key = &answered.key;
         match &answered.answer {
             Answer::Done { result, replayed } => {
-                self.own(result, &self.status(answered, "done", *replayed), None, "It happened: a person has found out.")
+                let status = self.status(answered, "done", *replayed);
+                let instead = (self.text(Text::Happened, key), Next::Never);
+                self.own(result, &status, self.mark(*replayed, key).as_deref(), instead)
             }
             Answer::Failed { error: Some(error), replayed } => {
-                self.own(error, &self.status(answered, "failed", *replayed), None, DID_NOT_HAPPEN)
+                let status = self.status(answered, "failed", *replayed);
+                let instead = (self.text(Text::Failed, key), Next::MayRetry);
+                self.own(error, &status, self.mark(*replayed, key).as_deref(), instead)
             }
             Answer::Failed { error: None, replayed } => {
-                self.words(true, DID_NOT_HAPPEN, &self.status(answered, "failed", *replayed))
+                let status = self.status(answered, "failed", *replayed);
+                self.words(true, &self.text(Text::Failed, key), &status, Next::MayRetry)
             }
-            Answer::Unknown { error, replayed } => {
-                let status = self.status(answered, "unknown", *replayed);
-                let key = shell_quoted(&answered.key.to_string());
-                let ledger = match &self.ledger {
-                    Some(ledger) => format!(" --ledger {}", shell_quoted(&shown(ledger))),
-                    None => String::new(),
-                };
-                let next = if self.being_established {
-                    "Do not repeat it under another key or with other arguments: that is being found out. To be told, ask \
-                     again later with the same arguments; that does not send it again unless it is certain that it did \
-                     not happen."
-                } else {
-                    "Do not repeat it: it will not be sent again."
-                };
-                let unknown = format!(
-                    "It is not known whether this call of {} happened. {next} A person can look with `settled log show \
-                     {key}{ledger}`, which says how to decide.",
-                    self.tool
-                );
-                match error {
-                    None => self.words(true, &unknown, &status),
-                    Some(error) => {
-                        let why = format!(
-                            "{unknown} This is the error of the earlier call; an error can come after the effect. If \
-                             every error of this tool means that nothing happened, declare `errors = \"final\"` under \
-                             [tools.{}] in settled.toml.",
-                            self.tool
-                        );
-                        self.own(error, &status, replayed.then_some(why.as_str()), &unknown)
-                    }
-                }
-            }
+            Answer::Unknown { error, replayed } => self.unknown(answered, error.as_deref(), *replayed),
             Answer::InProgress => {
                 let status = self.status(answered, "in_progress", true);
-                let words = "This call is being carried out. It is not sent again: ask again later with the same \
-                             arguments to be told what came of it.";
+                let words = self.with_question(self.text(Text::InProgress, key), key);
                 if self.by_parameter {
-                    self.typed_error(TRANSPORT_ERROR, words, "idempotency_key_in_progress", &status)
+                    self.typed_error(TRANSPORT_ERROR, &words, "idempotency_key_in_progress", &status)
                 } else {
-                    self.words(true, words, &status)
+                    self.words(true, &words, &status, Next::AskLater)
                 }
             }
-            Answer::Conflict => self.typed_error(
-                INVALID_PARAMS,
-                "nothing was sent: this idempotency key was used with other arguments; use a new key for another operation",
-                "idempotency_key_conflict",
-                &self.status(answered, "conflict", false),
-            ),
-            Answer::Expired => self.typed_error(
-                INVALID_PARAMS,
-                "nothing was sent: a call with this idempotency key has ended, and its answer is no longer kept, so it can't \
-                 be told; use a new key for another operation",
-                "idempotency_key_expired",
-                &self.status(answered, "expired", false),
-            ),
+            Answer::Conflict => {
+                let text = if self.by_name { Text::ConflictNamed } else { Text::Conflict };
+                let status = self.status(answered, "conflict", false);
+                self.typed_error(INVALID_PARAMS, &self.text(text, key), "idempotency_key_conflict", &status)
+            }
+            Answer::Expired => {
+                let status = self.status(answered, "expired", false);
+                self.typed_error(INVALID_PARAMS, &self.text(Text::Expired, key), "idempotency_key_expired", &status)
+            }
         }
+    }
+
+    /// Nobody knows whether it happened. An error of the tool that left it open is told unchanged to whoever got it first, and
+    /// explained to those who ask again.
+    fn unknown(&self, answered: &Answered, error: Option<&[u8]>, replayed: bool) -> String {
+        let status = self.status(answered, "unknown", replayed);
+        let (words, next) = self.unknown_words(&answered.key);
+        match error {
+            None => self.words(true, &words, &status, next),
+            Some(error) => {
+                let why = replayed.then(|| self.messages.join(&words, &self.text(Text::UnknownError, &answered.key)));
+                self.own(error, &status, why.as_deref(), (words, next))
+            }
+        }
+    }
+
+    /// What is said of an unknown outcome.
+    pub(crate) fn unknown_words(&self, key: &Key) -> (String, Next) {
+        let (text, next) = match self.being_established {
+            true => (Text::UnknownPending, Next::AskLater),
+            false => (Text::Unknown, Next::Never),
+        };
+        (self.with_question(self.text(text, key), key), next)
+    }
+
+    /// A text, filled in.
+    pub(crate) fn text(&self, text: Text, key: &Key) -> String {
+        self.messages.text(text, &About::operation(key, command(key, self.ledger.as_deref())))
+    }
+
+    fn with_question(&self, words: String, key: &Key) -> String {
+        match self.may_ask_status {
+            true => self.messages.join(&words, &self.text(Text::AskStatus, key)),
+            false => words,
+        }
+    }
+
+    /// The mark of an answer that says nothing definite yet, which a task can take the place of; `None` for all others.
+    pub(crate) fn open(&self, answered: &Answered) -> Option<Value> {
+        match &answered.answer {
+            Answer::InProgress => Some(self.status(answered, "in_progress", true)),
+            Answer::Unknown { error: None, replayed } => Some(self.status(answered, "unknown", *replayed)),
+            _ => None,
+        }
+    }
+
+    /// The words that mark a replay, if there are to be any.
+    fn mark(&self, replayed: bool, key: &Key) -> Option<String> {
+        (replayed && self.messages.mark_replays).then(|| self.text(Text::Replayed, key))
     }
 
     fn status(&self, answered: &Answered, status: &str, replayed: bool) -> Value {
@@ -124,10 +167,9 @@ impl Asker {
         // A conflict says nothing of the earlier call, not even when it was.
         if answered.created > 0
             && !matches!(answered.answer, Answer::Conflict)
-            && let Some(at) = UNIX_EPOCH.checked_add(Duration::from_millis(answered.created))
-            && let Some(members) = text.as_object_mut()
+            && let (Some(at), Some(members)) = (time(answered.created), text.as_object_mut())
         {
-            members.insert("createdAt".to_owned(), humantime::format_rfc3339_millis(at).to_string().into());
+            members.insert("createdAt".to_owned(), at.into());
         }
         text
     }
@@ -136,39 +178,46 @@ impl Asker {
         error_line(&self.id, code, message, Some(&json!({ "type": kind, STATUS: status })))
     }
 
-    /// A result in words.
-    fn words(&self, is_error: bool, text: &str, status: &Value) -> String {
+    /// A result in words, for people and models, and as `structuredContent` for programs. What does not fit the tool's schema
+    /// would be refused by clients, unless it is an error without structured content.
+    fn words(&self, is_error: bool, text: &str, status: &Value, next: Next) -> String {
+        let is_error = is_error || self.has_output_schema;
         let mut result =
             json!({ "content": [{ "type": "text", "text": text }], "isError": is_error, "_meta": { STATUS: status } });
-        if self.typed_results
-            && let Some(members) = result.as_object_mut()
-        {
-            members.insert("resultType".to_owned(), "complete".into());
+        if !self.has_output_schema {
+            result["structuredContent"] = json!({
+                "status": status["status"], "operation": status["key"], "retry": next.name(), "message": text,
+            });
         }
-        format!(r#"{{"jsonrpc":"2.0","id":{},"result":{result}}}"#, self.id)
+        if self.typed_results {
+            result["resultType"] = "complete".into();
+        }
+        result_line(&self.id, &result.to_string())
     }
 
     /// The tool's own answer, marked; `why`: a sentence to add. `instead`: for a record without the tool's own answer.
-    fn own(&self, body: &[u8], status: &Value, why: Option<&str>, instead: &str) -> String {
+    fn own(&self, body: &[u8], status: &Value, why: Option<&str>, instead: (String, Next)) -> String {
         let text = String::from_utf8_lossy(body);
         if let Some(result) = splice::get(&text, "result") {
             let result = match why {
-                Some(why) => with_block(result, why),
-                None => result.to_owned(),
+                // A question and a task's handle have no room for words.
+                Some(why) if !asks_for_input(result) && !is_task(result, self.task) => shape::with_block(result, why),
+                _ => result.to_owned(),
             };
             let marked = self.marked_result(&result, status).unwrap_or(result);
-            format!(r#"{{"jsonrpc":"2.0","id":{},"result":{marked}}}"#, self.id)
+            result_line(&self.id, &marked)
         } else if let Some(error) = splice::get(&text, "error") {
             let error = match why {
-                Some(why) => with_sentence(error, why),
+                Some(why) => shape::with_sentence(error, why),
                 None => error.to_owned(),
             };
-            let marked = marked_error(&error, status).unwrap_or(error);
+            let marked = shape::marked_error(&error, status).unwrap_or(error);
             format!(r#"{{"jsonrpc":"2.0","id":{},"error":{marked}}}"#, self.id)
         } else {
             // What a person wrote when deciding, or nothing.
+            let (instead, next) = &instead;
             let text = if text.trim().is_empty() { instead } else { text.trim() };
-            self.words(status.get("status") != Some(&Value::from("done")), text, status)
+            self.words(status.get("status") != Some(&Value::from("done")), text, status, *next)
         }
     }
 
@@ -178,41 +227,39 @@ impl Asker {
             return None;
         }
         let mut status = status.clone();
-        if self.task
-            && splice::get(result, "task").is_some()
+        if is_task(result, self.task)
             && let Some(word) = status.get_mut("status")
         {
             *word = "task_created".into();
         }
         let meta = splice::get(result, "_meta").filter(|meta| *meta != "null").unwrap_or("{}");
+        let observed = splice::get(meta, OBSERVED).is_some();
         let meta = splice::set(meta, STATUS, &status.to_string())?;
-        splice::set(result, "_meta", &meta)
+        let mut marked = splice::set(result, "_meta", &meta)?;
+        // What was observed in place of the tool's own answer does not fit its schema, and says so.
+        if observed && self.has_output_schema && splice::get(result, "structuredContent").is_none() {
+            marked = splice::set(&marked, "isError", "true")?;
+        }
+        if observed && self.typed_results && splice::get(result, "resultType").is_none() {
+            marked = splice::set(&marked, "resultType", "\"complete\"")?;
+        }
+        Some(marked)
     }
 }
 
-const DID_NOT_HAPPEN: &str = "This call did not happen and will not happen any more.";
-
-/// Whether a result only asks the client for more.
-pub(crate) fn asks_for_input(result: &str) -> bool {
-    splice::get_string(result, "resultType").is_some_and(|kind| kind == "input_required")
-}
-
-fn marked_error(error: &str, status: &Value) -> Option<String> {
-    let data = splice::set(splice::get(error, "data").unwrap_or("{}"), STATUS, &status.to_string())?;
-    splice::set(error, "data", &data)
-}
-
-/// The result with a text block more.
-fn with_block(result: &str, text: &str) -> String {
-    let block = json!({ "type": "text", "text": text });
-    let content = splice::get(result, "content").unwrap_or("[]");
-    let blocks = splice::elements(content).map(|blocks| blocks.len());
-    let longer = match (blocks, content.rfind(']').and_then(|end| content.get(..end))) {
-        (Some(0), Some(start)) => format!("{start}{block}]"),
-        (Some(_), Some(start)) => format!("{start},{block}]"),
-        _ => return result.to_owned(),
+/// The command with which a person can look at an operation.
+pub(crate) fn command(key: &Key, ledger: Option<&str>) -> String {
+    let ledger = match ledger {
+        Some(ledger) => format!(" --ledger {}", shell_quoted(&shown(ledger))),
+        None => String::new(),
     };
-    splice::set(result, "content", &longer).unwrap_or_else(|| result.to_owned())
+    format!("settled log show {}{ledger}", shell_quoted(&key.to_string()))
+}
+
+/// A time of the ledger as text.
+pub(crate) fn time(millis: u64) -> Option<String> {
+    let at = UNIX_EPOCH.checked_add(Duration::from_millis(millis))?;
+    Some(humantime::format_rfc3339_millis(at).to_string())
 }
 
 /// A ledger's URL without the password in it, which is not for the client to see.
@@ -232,156 +279,5 @@ fn shell_quoted(key: &str) -> String {
     format!("'{}'", key.replace('\'', r"'\''"))
 }
 
-/// The error with a sentence more.
-fn with_sentence(error: &str, text: &str) -> String {
-    let message = splice::get_string(error, "message").unwrap_or_default();
-    let longer = if message.is_empty() { text.to_owned() } else { format!("{message} [{text}]") };
-    splice::set(error, "message", &quoted(&longer)).unwrap_or_else(|| error.to_owned())
-}
-
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use settled_protocol::Key;
-
-    fn asker() -> Asker {
-        Asker {
-            id: "\"a\"".to_owned(),
-            tool: "charge".to_owned(),
-            by_parameter: false,
-            typed_results: false,
-            task: false,
-            ledger: Some("/var/lib/it's here".into()),
-            being_established: false,
-        }
-    }
-
-    fn answered(answer: Answer) -> Answered {
-        let key = Key::new("shop", "charge", "key:1").unwrap();
-        Answered { key, generation: 1, created: 1_700_000_000_000, answer }
-    }
-
-    fn done(result: &str) -> Answer {
-        Answer::Done { result: stored("result", result).into(), replayed: true }
-    }
-
-    const MARK: &str =
-        r#"{"status":"done","key":"shop/charge/key:1","replayed":true,"createdAt":"2023-11-14T22:13:20.000Z"}"#;
-
-    #[test]
-    fn a_result_keeps_every_byte_but_the_mark() {
-        let result = r#"{ "content":[], "big":12345678901234567890123, "s":"\ud800" }"#;
-        let line = asker().line(&answered(done(result)));
-        let marked = format!(
-            r#"{{ "content":[], "big":12345678901234567890123, "s":"\ud800" ,"_meta":{{"io.settled/status":{MARK}}}}}"#
-        );
-        assert_eq!(line, format!(r#"{{"jsonrpc":"2.0","id":"a","result":{marked}}}"#));
-        let line = asker().line(&answered(done(r#"{"_meta":{"x":1e400},"content":[]}"#)));
-        assert!(line.contains(&format!(r#""_meta":{{"x":1e400,"io.settled/status":{MARK}}},"content":[]"#)), "{line}");
-        let line = asker().line(&answered(done(r#"{"_meta":null,"content":[]}"#)));
-        assert!(line.contains(&format!(r#""_meta":{{"io.settled/status":{MARK}}},"content":[]"#)), "{line}");
-        let line = asker().line(&answered(done("[1]")));
-        assert_eq!(line, r#"{"jsonrpc":"2.0","id":"a","result":[1]}"#);
-    }
-
-    #[test]
-    fn errors_are_marked_where_there_is_room() {
-        let failed = |error: &str| Answer::Failed { error: Some(stored("error", error).into()), replayed: false };
-        let line = asker().line(&answered(failed(r#"{"code":-32602,"message":"no"}"#)));
-        assert!(
-            line.contains(r#""error":{"code":-32602,"message":"no","data":{"io.settled/status":{"status":"failed""#),
-            "{line}"
-        );
-        let line = asker().line(&answered(failed(r#"{"code":1,"message":"no","data":7}"#)));
-        assert_eq!(line, r#"{"jsonrpc":"2.0","id":"a","error":{"code":1,"message":"no","data":7}}"#);
-    }
-
-    #[test]
-    fn input_required_passes_unchanged() {
-        let result = r#"{"resultType":"input_required","requestState":"s"}"#;
-        let answer = Answer::Failed { error: Some(stored("result", result).into()), replayed: false };
-        let line = asker().line(&answered(answer));
-        assert_eq!(line, format!(r#"{{"jsonrpc":"2.0","id":"a","result":{result}}}"#));
-    }
-
-    #[test]
-    fn unknown_in_words() {
-        let mut asker = asker();
-        asker.typed_results = true;
-        let line = asker.line(&answered(Answer::Unknown { error: None, replayed: false }));
-        let value: Value = serde_json::from_str(&line).unwrap();
-        assert_eq!(value["result"]["isError"], true);
-        assert_eq!(value["result"]["resultType"], "complete");
-        assert_eq!(value["result"]["_meta"][STATUS]["status"], "unknown");
-        let text = value["result"]["content"][0]["text"].as_str().unwrap();
-        for part in [
-            "not known",
-            "Do not repeat",
-            "not be sent again",
-            r"settled log show 'shop/charge/key:1' --ledger '/var/lib/it'\''s here'",
-            "which says how to decide",
-        ] {
-            assert!(text.contains(part), "{part}: {text}");
-        }
-    }
-
-    #[test]
-    fn an_unknown_that_is_being_established_may_be_asked_about() {
-        let mut asker = asker();
-        asker.being_established = true;
-        asker.ledger = Some("postgres://me:secret@db/settled".to_owned());
-        let line = asker.line(&answered(Answer::Unknown { error: None, replayed: false }));
-        let value: Value = serde_json::from_str(&line).unwrap();
-        let text = value["result"]["content"][0]["text"].as_str().unwrap();
-        for part in ["not known", "being found out", "ask again later", "--ledger 'postgres://me@db/settled'"] {
-            assert!(text.contains(part), "{part}: {text}");
-        }
-        assert!(!line.contains("secret"), "{line}");
-    }
-
-    #[test]
-    fn an_error_that_leaves_it_open_is_explained_to_the_retry_only() {
-        let error = stored("result", r#"{"content":[{"type":"text","text":"boom"}],"isError":true}"#);
-        let unknown = |replayed| Answer::Unknown { error: Some(error.clone().into()), replayed };
-        let first: Value = serde_json::from_str(&asker().line(&answered(unknown(false)))).unwrap();
-        assert_eq!(first["result"]["content"].as_array().unwrap().len(), 1);
-        let retry: Value = serde_json::from_str(&asker().line(&answered(unknown(true)))).unwrap();
-        assert_eq!(retry["result"]["content"][0]["text"], "boom");
-        assert!(retry["result"]["content"][1]["text"].as_str().unwrap().contains("errors = \"final\""));
-        let error = stored("error", r#"{"code":-32603,"message":"boom"}"#);
-        let answer = Answer::Unknown { error: Some(error.into()), replayed: true };
-        let retry: Value = serde_json::from_str(&asker().line(&answered(answer))).unwrap();
-        let message = retry["error"]["message"].as_str().unwrap();
-        assert!(message.starts_with("boom [") && message.contains("[tools.charge]"), "{message}");
-    }
-
-    #[test]
-    fn conflicts_and_calls_under_way() {
-        let line = asker().line(&answered(Answer::Conflict));
-        let value: Value = serde_json::from_str(&line).unwrap();
-        assert_eq!(value["error"]["data"]["type"], "idempotency_key_conflict");
-        assert_eq!(value["error"]["data"][STATUS].get("createdAt"), None);
-        let value: Value = serde_json::from_str(&asker().line(&answered(Answer::InProgress))).unwrap();
-        assert_eq!(value["result"]["_meta"][STATUS]["status"], "in_progress");
-        let typed = Asker { by_parameter: true, ..asker() };
-        let value: Value = serde_json::from_str(&typed.line(&answered(Answer::InProgress))).unwrap();
-        assert_eq!(value["error"]["data"]["type"], "idempotency_key_in_progress");
-    }
-
-    #[test]
-    fn a_created_task_is_not_called_done() {
-        let asker = Asker { task: true, ..asker() };
-        let line = asker.line(&answered(done(r#"{"task":{"taskId":"t"}}"#)));
-        assert!(line.contains(r#""status":"task_created""#), "{line}");
-    }
-
-    #[test]
-    fn what_a_person_recorded() {
-        let by_hand = |result: &str| Answer::Done { result: result.to_owned().into(), replayed: true };
-        let value: Value = serde_json::from_str(&asker().line(&answered(by_hand("receipt 17")))).unwrap();
-        assert_eq!(value["result"]["content"][0]["text"], "receipt 17");
-        assert_eq!(value["result"]["isError"], false);
-        let value: Value = serde_json::from_str(&asker().line(&answered(by_hand("")))).unwrap();
-        assert!(value["result"]["content"][0]["text"].as_str().unwrap().contains("It happened"));
-    }
-}
+mod tests;

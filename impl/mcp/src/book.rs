@@ -6,7 +6,11 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use tokio::sync::oneshot;
 
 use crate::frame::{Body, IdKey};
+use crate::offers::{Adds, Offers, takes_keys};
+use crate::progress::Progress;
 use crate::splice::quoted;
+use crate::watch::Awaited;
+use crate::upstream::proves::Refusal;
 
 /// What came of a request of the proxy's own.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -19,6 +23,8 @@ pub(crate) enum OwnReply {
     Lost,
     /// It was certainly not sent.
     NotSent(String),
+    /// The server refused to run it.
+    Refused(Refusal),
 }
 
 /// Where an answer of the server belongs.
@@ -26,6 +32,8 @@ pub(crate) enum OwnReply {
 pub(crate) enum Goes {
     /// To the client.
     On,
+    /// To the client, with what the proxy adds to it.
+    With(Adds),
     /// Nowhere: it was the proxy's own, or nobody waits for it.
     Nowhere,
 }
@@ -68,7 +76,21 @@ struct Pages {
     stale: HashMap<IdKey, ()>,
     /// Requests of the running process whose ids a former one had used: proxy's id → server's id.
     renamed: HashMap<String, String>,
+    /// Passed requests whose answers the proxy has something to add to.
+    added_to: HashMap<IdKey, Adds>,
     session: Session,
+    takes_keys: bool,
+    /// Passed requests that are only observed.
+    watched: HashMap<IdKey, Awaited>,
+}
+
+impl Pages {
+    fn forget_asked(&mut self) {
+        let asked = std::mem::take(&mut self.asked);
+        self.stale.extend(asked);
+        let renamed = std::mem::take(&mut self.renamed);
+        self.stale.extend(renamed.into_keys().map(|id| (IdKey::new(&quoted(&id)), ())));
+    }
 }
 
 struct Passed {
@@ -80,12 +102,20 @@ struct Passed {
 /// The proxy's book.
 pub(crate) struct Book {
     prefix: String,
+    offers: Offers,
+    /// Calls that are kept alive.
+    pub(crate) progress: Progress,
     pages: Mutex<(u64, Pages)>,
 }
 
 impl Book {
     pub(crate) fn new(epoch: impl std::fmt::Display) -> Book {
-        Book { prefix: format!("settled-{epoch}-"), pages: Mutex::default() }
+        Book {
+            prefix: format!("settled-{epoch}-"),
+            offers: Offers::default(),
+            progress: Progress::default(),
+            pages: Mutex::default(),
+        }
     }
 
     fn pages(&self) -> MutexGuard<'_, (u64, Pages)> {
@@ -130,9 +160,52 @@ impl Book {
         !taken
     }
 
+    /// What the proxy adds to the server's answers.
+    pub(crate) fn offering(self, offers: Offers) -> Book {
+        Book { offers, ..self }
+    }
+
+    /// What the proxy adds to the server's answers.
+    pub(crate) fn offers(&self) -> Offers {
+        self.offers
+    }
+
+    /// The answer to a request that is about to be passed on will be added to.
+    pub(crate) fn adds(&self, id: &str, adds: Adds) {
+        self.pages().1.added_to.insert(IdKey::new(id), adds);
+    }
+
+    /// Whether the server takes the caller's keys itself (SEP-3182).
+    pub(crate) fn takes_keys(&self) -> bool {
+        self.pages().1.takes_keys
+    }
+
+    /// A request is about to be passed on whose answer is observed.
+    pub(crate) fn watch(&self, id: &str, awaited: Awaited) {
+        self.pages().1.watched.insert(IdKey::new(id), awaited);
+    }
+
+    /// Its answer has come.
+    pub(crate) fn unwatch(&self, id: &str) -> Option<Awaited> {
+        let mut pages = self.pages();
+        if pages.1.watched.is_empty() {
+            return None;
+        }
+        pages.1.watched.remove(&IdKey::new(id))
+    }
+
     /// The client no longer wants an answer to a request that was passed on.
     pub(crate) fn cancels(&self, id: &IdKey) {
-        self.pages().1.passed.remove(id);
+        let mut pages = self.pages();
+        pages.1.added_to.remove(id);
+        pages.1.passed.remove(id);
+    }
+
+    /// No answer will come to a request that was passed on. Whether the client still waits for one.
+    pub(crate) fn gives_up(&self, id: &IdKey) -> bool {
+        let mut pages = self.pages();
+        pages.1.added_to.remove(id);
+        pages.1.passed.remove(id).is_some()
     }
 
     /// The client's `notifications/initialized` is passed on.
@@ -156,12 +229,17 @@ impl Book {
             });
             return Goes::Nowhere;
         }
-        match pages.1.passed.remove(&IdKey::new(id)) {
+        let key = IdKey::new(id);
+        let adds = pages.1.added_to.remove(&key);
+        match pages.1.passed.remove(&key) {
             Some(passed) => {
                 if let (Some(params), Body::Result(_)) = (passed.initialize, body) {
                     pages.1.session.initialize = Some(params);
                 }
-                Goes::On
+                if let (Some(Adds::Initialize | Adds::Discover), Body::Result(result)) = (adds, body) {
+                    pages.1.takes_keys = takes_keys(result);
+                }
+                adds.map_or(Goes::On, Goes::With)
             }
             None if text.is_some_and(|id| id.starts_with(&self.prefix)) => Goes::Nowhere,
             None => Goes::On,
@@ -197,14 +275,17 @@ impl Book {
         ToWhom::Server
     }
 
+    /// The server has ended the session: what it had asked the client is not answered any more.
+    pub(crate) fn session_ended(&self) {
+        self.pages().1.forget_asked();
+    }
+
     /// The server process has ended: everything that it owed.
     pub(crate) fn process_ended(&self) -> Open {
         let mut pages = self.pages();
         let pages = &mut pages.1;
-        let asked = std::mem::take(&mut pages.asked);
-        pages.stale.extend(asked);
-        let renamed = std::mem::take(&mut pages.renamed);
-        pages.stale.extend(renamed.into_keys().map(|id| (IdKey::new(&quoted(&id)), ())));
+        pages.forget_asked();
+        pages.added_to.clear();
         Open {
             passed: std::mem::take(&mut pages.passed).into_values().map(|passed| passed.id).collect(),
             own: std::mem::take(&mut pages.own).into_values().collect(),

@@ -4,20 +4,25 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
-use bytes::Bytes;
-use settled::protocol::{Ends, Key, Policy, State, ToolKind};
-use settled::{Answer, Answered, EngineError, Operation};
-use tokio::sync::{OwnedSemaphorePermit, watch};
-use tokio::time::{Instant, sleep, timeout};
+use serde_json::{Value, json};
+use settled::protocol::{Ends, Key, Policy, ToolKind};
+use settled::{Answer, Answered, Operation};
+use tokio::sync::watch;
+use tokio::time::{Instant, sleep};
 
+use crate::admission::Place;
 use crate::answer::{Asker, INVALID_PARAMS, error_line};
+use crate::at_rest::{MEMBER, is_forged};
 use crate::config::ToolConfig;
+use crate::context::Context;
 use crate::frame::IdKey;
 use crate::guard::Terms;
-use crate::keys::{Origin, derive};
+use crate::keys::{CallKey, NoKey, Origin, PARAMETER, Round, Rule, derive, round};
 use crate::relay::Proxy;
 use crate::server::TRANSPORT_ERROR;
-use crate::splice;
+use crate::splice::{self, quoted};
+use crate::status::waits_for_input;
+use crate::tasks::declared;
 use crate::tool::McpTool;
 
 /// The first revision whose results say what they are.
@@ -31,6 +36,8 @@ pub(crate) struct Call {
     /// The parameters' text.
     pub(crate) params: String,
     pub(crate) came: Instant,
+    /// What came with it.
+    pub(crate) context: Arc<Context>,
 }
 
 /// How often, and how far apart, a call that was cancelled while it was being recorded is looked for.
@@ -91,103 +98,163 @@ impl Calls {
     }
 }
 
+impl Call {
+    /// Whether whoever asks knows results that say what they are.
+    pub(crate) fn typed_results(&self) -> bool {
+        let named = splice::get(&self.params, "_meta")
+            .and_then(|meta| splice::get_string(meta, "io.modelcontextprotocol/protocolVersion"));
+        // Revisions are dates, so they compare as text.
+        named.as_ref().or(self.context.revision.as_ref()).is_some_and(|revision| revision.as_str() >= TYPED_RESULTS)
+    }
+
+    /// The token under which the client wants to be told of progress, as its own text.
+    pub(crate) fn progress_token(&self) -> Option<&str> {
+        splice::get(&self.params, "_meta").and_then(|meta| splice::get(meta, "progressToken"))
+    }
+}
+
 impl Proxy {
-    /// A guarded call. The permit is held until it is answered.
-    pub(crate) async fn call(
-        self: Arc<Self>,
-        call: Call,
-        terms: Terms,
-        opened: Arc<Opened>,
-        _permit: OwnedSemaphorePermit,
-    ) {
+    /// A guarded call. Its place is held until it is answered.
+    pub(crate) async fn call(self: Arc<Self>, call: Call, terms: Terms, opened: Arc<Opened>, _place: Place) {
         self.guarded(&call, terms, &opened).await;
         self.calls.close(&call.id, &opened);
     }
 
+    /// Which operation a call is.
+    fn found(&self, call: &Call, terms: &Terms) -> Result<CallKey, NoKey> {
+        if is_forged(&call.params) {
+            return Err(NoKey::Reserved(MEMBER));
+        }
+        let header = call.context.idempotency_key.as_deref();
+        let found = derive(&self.scope, &call.tool, &call.params, header, terms.rule())?;
+        Ok(self.secrets.renamed(found, terms.confidential())?)
+    }
+
+    /// The key of a call, if it has one.
+    pub(crate) fn key_of(&self, call: &Call, terms: &Terms) -> Option<Key> {
+        self.found(call, terms).ok().map(|found| found.key)
+    }
+
     async fn guarded(&self, call: &Call, terms: Terms, opened: &Opened) {
-        let found = match derive(&self.scope, &call.tool, &call.params, terms.fields()) {
+        let found = match self.found(call, &terms) {
             Ok(found) => found,
             Err(problem) => {
                 let text = format!("nothing was sent: {problem}");
-                return self.refuse(call, INVALID_PARAMS, &text, opened).await;
+                let data = json!({ "type": problem.kind() });
+                return self.refuse(call, INVALID_PARAMS, &text, Some(&data), opened).await;
             }
         };
         let resource = match terms.resource(&self.scope, &call.params) {
             Ok(resource) => resource,
             Err(problem) => {
                 let text = format!("nothing was sent: {problem}, which names the resource that the call needs");
-                return self.refuse(call, INVALID_PARAMS, &text, opened).await;
+                return self.refuse(call, INVALID_PARAMS, &text, None, opened).await;
             }
         };
         let _ = opened.key.set(found.key.clone());
-        let policy = terms.policy(found.origin);
+        if let Err(problem) = self.admission.admit(&found.key).await {
+            let text = format!("nothing was sent: {problem}");
+            let data = json!({ "type": problem.kind() });
+            return self.refuse(call, TRANSPORT_ERROR, &text, Some(&data), opened).await;
+        }
+        let _under_way = self.admission.enter(&found.key);
+        let keep = |params: &str| self.secrets.keep(&found.key, params, terms.confidential());
+        let (asked, send_instead) = match (keep(&call.params), self.with_key(call, &found).map(|own| keep(&own))) {
+            (Ok(asked), None) => (asked, None),
+            (Ok(asked), Some(Ok(instead))) => (asked, Some(instead)),
+            (Err(problem), _) | (_, Some(Err(problem))) => {
+                let text = format!("nothing was sent: {problem}");
+                return self.refuse(call, TRANSPORT_ERROR, &text, None, opened).await;
+            }
+        };
+        let policy = self.policy(&found, &terms).await;
         let may_wait = resource.is_some();
         let operation = Operation {
             key: found.key.clone(),
             fingerprint: found.fingerprint,
-            asked: Bytes::from(call.params.clone()),
-            send_instead: None,
+            asked,
+            send_instead,
             policy,
             resource,
             limits: terms.limits(found.origin),
         };
         let told = tokio::select! {
             biased;
-            told = self.answer(operation, &terms) => told,
+            told = self.answer(operation, &terms, call) => told,
             () = self.withdraw(&found.key, opened), if may_wait => return,
         };
         let answered = match told {
-            Ok(answered) => answered,
+            Ok(answered) => self.secrets.readable(answered),
             // Whenever something may have been sent, the engine answers "unknown" instead.
             Err(error) => {
-                return self.refuse(call, TRANSPORT_ERROR, &error.to_string(), opened).await;
+                return self.refuse(call, TRANSPORT_ERROR, &error.to_string(), None, opened).await;
             }
         };
         let asker = Asker {
             id: call.id.clone(),
-            tool: call.tool.clone(),
             by_parameter: found.origin == Origin::Parameter,
-            typed_results: typed_results(&call.params),
+            by_name: found.origin == Origin::Named,
+            typed_results: call.typed_results(),
             task: splice::get(&call.params, "task").is_some(),
+            has_output_schema: self.tools.has_output_schema(&call.tool),
+            may_ask_status: self.may_ask_status(),
+            messages: self.config.messages.clone(),
             ledger: self.config.ledger.clone(),
             // Of an opaque tool nothing is being found out, also before a person has been asked.
             being_established: policy.tool != ToolKind::Opaque
                 && matches!(answered.answer, Answer::Unknown { .. })
-                && self.stands(&answered.key).await == Stands::Unknown,
+                && self.is_unknown(&answered.key).await,
         };
+        if answered.answer == Answer::Conflict && found.origin == Origin::Named {
+            self.note_merged(call, &found.key, terms.rule()).await;
+        }
+        if self.config.tasks
+            && terms.policy(found.origin).repeat.ends != Ends::OnDelivery
+            && declared(&call.params)
+            && answered.generation > 0
+            && let Some(status) = asker.open(&answered)
+            && let Some(line) = self.task_line(&call.id, &answered.key, &status).await
+        {
+            if !opened.is_cancelled() {
+                self.client.send(line).await;
+            }
+            return;
+        }
         self.tell(call, &asker, &answered, policy, opened).await;
     }
 
-    /// The answer, or how things stand when the caller has waited for long enough.
-    async fn answer(&self, operation: Operation, terms: &Terms) -> Result<Answered, EngineError> {
-        let key = operation.key.clone();
-        let tool = Arc::new(self.tool(&key, terms.declared.clone()));
-        let calling = self.engine.call(operation, tool);
-        let Some(patience) = terms.call_timeout() else {
-            return calling.await;
-        };
-        match timeout(patience, calling).await {
-            Ok(told) => told,
-            Err(_) => {
-                let answer = match self.stands(&key).await {
-                    Stands::Unknown | Stands::WithAPerson => Answer::Unknown { error: None, replayed: false },
-                    Stands::Otherwise => Answer::InProgress,
-                };
-                Ok(Answered { key, generation: 0, created: 0, answer })
-            }
+    /// The policy of a call. A later round, after the tool has asked for input, goes on with the operation: it is sent although
+    /// the round before it is over, unless that was the last, or is this very one.
+    async fn policy(&self, found: &CallKey, terms: &Terms) -> Policy {
+        let mut policy = terms.policy(found.origin);
+        if found.round == Round::First {
+            return policy;
         }
+        let Ok(Some(entry)) = self.engine.ledger().get(&found.key).await else { return policy };
+        if entry.record.fingerprint() != found.fingerprint {
+            return policy;
+        }
+        let entry = self.secrets.readable_entry(entry);
+        let same = str::from_utf8(&entry.asked).ok().and_then(|asked| round(asked).ok()).as_ref() == Some(&found.round);
+        policy.repeat.ends = match policy.repeat.ends {
+            Ends::WithWindow if !same && waits_for_input(&entry) => Ends::OnFailure,
+            // The same round again is never a new wish, also once its answer has arrived.
+            Ends::OnDelivery if same => Ends::OnFailure,
+            ends => ends,
+        };
+        policy
     }
 
-    /// How an operation stands, for the words about it.
-    async fn stands(&self, key: &Key) -> Stands {
-        match self.engine.ledger().get(key).await {
-            Ok(Some(entry)) => match entry.record.state() {
-                State::Unknown { .. } => Stands::Unknown,
-                State::Escalated { .. } => Stands::WithAPerson,
-                _ => Stands::Otherwise,
-            },
-            _ => Stands::Otherwise,
-        }
+    /// The parameters with the caller's own key as SEP-3182 has it, for a server that takes it, if it came in another way.
+    fn with_key(&self, call: &Call, found: &CallKey) -> Option<String> {
+        let own = found.own.as_ref().filter(|_| found.origin != Origin::Parameter && self.book.takes_keys())?;
+        splice::set(&call.params, PARAMETER, &quoted(own))
+    }
+
+    async fn note_merged(&self, call: &Call, key: &Key, rule: Rule<'_>) {
+        let entry = self.engine.ledger().get(key).await.ok().flatten().map(|entry| self.secrets.readable_entry(entry));
+        let earlier = entry.as_ref().and_then(|entry| str::from_utf8(&entry.asked).ok());
+        self.merged.note(&call.tool, earlier, &call.params, rule.ephemeral);
     }
 
     /// Resolves when the call has been cancelled while it waited, and will never be sent.
@@ -208,9 +275,9 @@ impl Proxy {
         std::future::pending().await
     }
 
-    async fn refuse(&self, call: &Call, code: i64, text: &str, opened: &Opened) {
+    async fn refuse(&self, call: &Call, code: i64, text: &str, data: Option<&Value>, opened: &Opened) {
         if !opened.is_cancelled() {
-            self.client.send(error_line(&call.id, code, text, None)).await;
+            self.client.send(error_line(&call.id, code, text, data)).await;
         }
     }
 
@@ -249,8 +316,13 @@ impl Proxy {
     }
 
     /// The way to a tool.
-    pub(crate) fn tool(&self, key: &Key, declared: Option<Arc<ToolConfig>>) -> McpTool {
+    pub(crate) fn tool(&self, key: &Key, declared: Option<Arc<ToolConfig>>, context: Arc<Context>) -> McpTool {
         McpTool {
+            messages: self.config.messages.clone(),
+            secrets: self.secrets.clone(),
+            clear: None,
+            context,
+            attempts: self.attempts.clone(),
             server: self.server.clone(),
             tools: self.tools.clone(),
             ready: self.ready.clone(),
@@ -260,21 +332,4 @@ impl Proxy {
             observer: self.observers.get(key.tool()).cloned(),
         }
     }
-}
-
-/// How an operation stands.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Stands {
-    /// It is being found out whether it happened.
-    Unknown,
-    /// A person was asked whether it happened.
-    WithAPerson,
-    Otherwise,
-}
-
-fn typed_results(params: &str) -> bool {
-    splice::get(params, "_meta")
-        .and_then(|meta| splice::get_string(meta, "io.modelcontextprotocol/protocolVersion"))
-        // Revisions are dates, so they compare as text.
-        .is_some_and(|revision| revision.as_str() >= TYPED_RESULTS)
 }

@@ -12,17 +12,42 @@
 //! | `lease = "15s"` | how long this process counts as the owner of what it has sent without renewing that |
 //! | `in_progress = "wait"` | a call that is under way already is waited for; `"answer"`: for `patience` only, then the caller is told that it is in progress |
 //! | `metrics = "127.0.0.1:9464"` | where to serve what is counted, for Prometheus |
-//! | `[defaults]` | `window`, `timeout`, `repeat`, `slow_answer`, `retry_doubt` for tools that don't say otherwise |
+//! | `status_tool = true` | offers the client a tool `settled_status`, which tells how an operation stands |
+//! | `tasks = true` | a client of revision 2026-07-28 that can deal with tasks gets one for a call that is unknown or takes long |
+//! | `[defaults]` | `window`, `timeout`, `repeat`, `slow_answer`, `retry_doubt` for tools that don't say otherwise; `client_timeout`: shortly before the client gives up it is told that the call is in progress; `keep_alive = true`: not if it asks for progress, of which it is told instead |
+//! | `[messages]` | `language = "en"` or `"ja"`; `mark_replays = true`: recorded answers are marked in words, too; `[messages.texts]`: words of your own, with `{tool}`, `{key}`, `{address}` and `{command}` |
 //! | `[retries]` | `budget = "10%"` of the requests may be retries, of all processes on the ledger together, and `burst = 100` at once |
+//! | `mode = "observe"` | calls pass unguarded, and what the guard would have done is counted: it protects nothing. Default: `"enforce"` |
+//! | `new_tools = "guard"` | tools that are not declared are guarded, whatever is claimed of them. Default: `"annotations"` decide |
+//! | `[encryption]` | `key_file`, `old_key_files`, `digest_key_file`: the keys for `encrypt` and `redact` |
+//! | `[limits]` | `frame_bytes = "64MiB"`, `calls = 4096` under way, `calls_per_session`, `keys_per_scope` |
+//! | `[http]` | `listen`, `allowed_origins`, `allowed_hosts`, `principal` (`"authorization"`, `"none"` or `{ header = "X-User" }`), `pass_headers`, `reauthorise`, `sessions`, `sessions_per_principal`, `idle_timeout` |
+//! | `[servers.NAME]` | one of many servers, as follows; then there are no `[tools]` and no `scope` outside of them |
 //! | `[tools.NAME]` | a tool, as follows |
+//!
+//! # `[servers.NAME]`
+//!
+//! | field | says |
+//! | --- | --- |
+//! | `command`, `env` | its program and arguments, and variables that are added to its environment; or |
+//! | `url`, `headers`, `ca`, `http_not_run` | its address; headers of every request (a word `env:NAME` is that variable); a file of certificates to trust; the statuses after which nothing was run |
+//! | `scope` | the scope of its keys; without it, one for its name and its command or address |
+//! | `mode`, `new_tools` | as above, for this server |
+//! | `[servers.NAME.defaults]` | as `[defaults]`, for this server |
+//! | `[servers.NAME.tools.TOOL]` | a tool of it |
 //!
 //! # `[tools.NAME]`
 //!
 //! | field | says |
 //! | --- | --- |
 //! | `guard` | `false`: passed on as it is |
+//! | `mode` | as above, for this tool |
+//! | `seen` | the digest of its definition, from `settled mcp --describe`; if the server defines it otherwise, it is guarded as opaque |
+//! | `encrypt` | arguments (`card.number` or `/card/number`; `*`: all) that are encrypted where they are kept, and with them the answers |
+//! | `redact` | arguments that are not kept at all: opaque tools only, whose calls no other process sends |
 //! | `kind` | `opaque`, `observable`, `sealable`, `deduplicates`; `idempotent` and `read-only` are passed on as they are |
-//! | `key` | the arguments that name the operation |
+//! | `key` | the arguments that name the operation: a list, or a template such as `"{customer_id}:{date}"` |
+//! | `ephemeral` | arguments (by name or JSON pointer) that have no part in it: timestamps, tokens |
 //! | `repeat` | `replay` or `new-after-delivery` |
 //! | `timeout` | how long one attempt's answer is waited for |
 //! | `call_timeout` | how long a call waits at all before it is told how things stand |
@@ -32,7 +57,7 @@
 //! | `busy_errors`, `retry_after_at` | … but it may when it is asked again; where it says after how many seconds |
 //! | `window` | how long after it ended an operation is replayed; not shorter than `retry_horizon` (without it, `timeout`) |
 //! | `expired`, `tombstone` | what becomes of a call after that: `refuse` it for as long as `tombstone` (30 days), or take it as `new`. Without it: refuse the caller's own keys, take derived ones as new |
-//! | `pass_key_as` | the argument under which the tool expects the key |
+//! | `pass_key_as` | the argument under which the tool expects the key, for any guarded kind |
 //! | `limit`, `margin` | `deduplicates`: how long it remembers a key, and how late a copy can arrive |
 //! | `settling` | `observable`: how long after it was sent an effect can still appear |
 //! | `pass_attempt_as` | `sealable`: the argument under which it expects the attempt's number |
@@ -67,30 +92,46 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use serde::Deserialize;
 use settled::RetryBudget;
-use settled_protocol::{Key, composite_id};
 use toml::Spanned;
 
 mod answers;
 mod care;
+mod encryption;
 mod error;
+mod file;
+mod http;
+mod key;
 mod kind;
+mod limits;
+mod messages;
+mod mode;
 mod observe;
 mod place;
 mod process;
 mod retention;
+mod seen;
+mod server;
 mod tool;
+mod upstream;
 
 pub use answers::Answers;
+pub use encryption::{Confidential, Encrypt, EncryptionConfig};
 pub use error::ConfigError;
+pub use http::{HttpConfig, Principal};
+pub use key::{ArgumentPath, KeyFrom, KeyTemplate};
 pub use kind::Kind;
+pub use limits::LimitsConfig;
+pub use messages::{Language, Messages, Text};
+pub use mode::Mode;
 pub use observe::{Ask, Observe};
 pub use retention::Retention;
+pub use seen::NewTools;
+pub use server::{PickError, ServerConfig};
 pub use tool::ToolConfig;
+pub use upstream::{HeaderError, UpstreamConfig, UrlConfig};
 
-use process::RetriesTable;
-use tool::ToolTable;
+use file::File;
 
 /// What a repeated call means when its key was derived from its arguments.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -114,6 +155,10 @@ pub struct Defaults {
     pub slow_answer: Duration,
     /// How long after a slow answer the same call is taken for a retry.
     pub retry_doubt: Duration,
+    /// How long the client is known to wait for an answer; `None`: it is not known.
+    pub client_timeout: Option<Duration>,
+    /// Whether a client that asks for progress is kept waiting by it, beyond that time.
+    pub keep_alive: bool,
 }
 
 impl Default for Defaults {
@@ -125,6 +170,8 @@ impl Default for Defaults {
             repeat: None,
             slow_answer: Duration::from_secs(1),
             retry_doubt: Duration::from_secs(10),
+            client_timeout: None,
+            keep_alive: false,
         }
     }
 }
@@ -144,10 +191,31 @@ pub struct Config {
     pub metrics: Option<SocketAddr>,
     /// The retry budget of all processes on the ledger.
     pub retries: RetryBudget,
+    /// Who may talk to the proxy over HTTP.
+    pub http: HttpConfig,
+    /// How much may be asked for.
+    pub limits: LimitsConfig,
+    /// Whether calls are guarded, for tools that don't say otherwise.
+    pub mode: Mode,
+    /// What becomes of tools that are not declared.
+    pub new_tools: NewTools,
+    /// The keys for what is not kept in clear; `None`: there is nothing of that kind.
+    pub encryption: Option<EncryptionConfig>,
+    /// What the model is told.
+    pub messages: Arc<Messages>,
+    /// Whether the client is offered a tool that tells how an operation stands.
+    pub status_tool: bool,
+    /// Whether a client that can deal with tasks gets one for a call that is unknown or takes long.
+    pub tasks: bool,
     /// What holds for tools that don't say otherwise.
     pub defaults: Defaults,
     /// The declared tools, by name.
     pub tools: BTreeMap<String, Arc<ToolConfig>>,
+    /// Variables that are added to the environment of the server's process; from [`Config::for_server`].
+    pub env: BTreeMap<String, String>,
+    /// The servers that the file names; see [`Config::for_server`]. Without any, the tools are those of the one server that the
+    /// command line names.
+    pub servers: BTreeMap<String, ServerConfig>,
 }
 
 impl Config {
@@ -171,33 +239,6 @@ impl Config {
     }
 }
 
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct File {
-    scope: Option<Spanned<String>>,
-    ledger: Option<Spanned<String>>,
-    lease: Option<Spanned<String>>,
-    in_progress: Option<Spanned<String>>,
-    patience: Option<Spanned<String>>,
-    metrics: Option<Spanned<String>>,
-    #[serde(default)]
-    retries: RetriesTable,
-    #[serde(default)]
-    defaults: DefaultsTable,
-    #[serde(default)]
-    tools: BTreeMap<String, Spanned<ToolTable>>,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct DefaultsTable {
-    window: Option<Spanned<String>>,
-    timeout: Option<Spanned<String>>,
-    repeat: Option<Spanned<String>>,
-    slow_answer: Option<Spanned<String>>,
-    retry_doubt: Option<Spanned<String>>,
-}
-
 /// A value that is well-formed but can't be accepted.
 struct Wrong {
     span: Range<usize>,
@@ -209,79 +250,6 @@ impl Wrong {
     fn new(span: Range<usize>, field: impl Into<String>, problem: impl Into<String>) -> Wrong {
         Wrong { span, field: field.into(), problem: problem.into() }
     }
-}
-
-impl File {
-    fn check(self) -> Result<Config, Wrong> {
-        let scope = self.scope.map(check_scope).transpose()?;
-        let ledger = self.ledger.map(check_ledger).transpose()?;
-        let lease = self.lease.map(process::check_lease).transpose()?;
-        let patience = process::check_patience(self.in_progress, self.patience)?;
-        let metrics = self.metrics.map(process::check_metrics).transpose()?;
-        let retries = self.retries.check()?;
-        let defaults = self.defaults.check()?;
-        let asked: Vec<(String, String, Range<usize>)> = self
-            .tools
-            .iter()
-            .filter_map(|(name, table)| {
-                let (observer, at) = table.get_ref().observe.as_ref()?.get_ref().tool()?;
-                Some((format!("tools.{name}.observe.tool"), observer.to_owned(), at))
-            })
-            .collect();
-        let tools: BTreeMap<String, Arc<ToolConfig>> = self
-            .tools
-            .into_iter()
-            .map(|(name, table)| {
-                let tool = tool::check(&name, table, &defaults)?;
-                Ok((name, Arc::new(tool)))
-            })
-            .collect::<Result<_, Wrong>>()?;
-        for (field, observer, at) in asked {
-            if tools.get(&observer).is_some_and(|tool| tool.kind != Kind::Passed) {
-                let problem = format!(
-                    "names `{observer}`, which is declared as a tool to be guarded: an observer must not change anything"
-                );
-                return Err(Wrong::new(at, field, problem));
-            }
-        }
-        Ok(Config { scope, ledger, lease, patience, metrics, retries, defaults, tools })
-    }
-}
-
-impl DefaultsTable {
-    fn check(self) -> Result<Defaults, Wrong> {
-        let or = |name: &str, value: Option<Spanned<String>>, default| match value {
-            Some(value) => span(&format!("defaults.{name}"), &value),
-            None => Ok(default),
-        };
-        let without = Defaults::default();
-        let places = [self.window.clone(), self.timeout.clone()];
-        let window = or("window", self.window, without.window)?;
-        let timeout = or("timeout", self.timeout, without.timeout)?;
-        retention::check_defaults(window, timeout, places.each_ref())?;
-        Ok(Defaults {
-            window,
-            timeout,
-            repeat: self.repeat.map(|value| repeats("defaults.repeat", &value)).transpose()?,
-            slow_answer: or("slow_answer", self.slow_answer, without.slow_answer)?,
-            retry_doubt: or("retry_doubt", self.retry_doubt, without.retry_doubt)?,
-        })
-    }
-}
-
-fn check_scope(scope: Spanned<String>) -> Result<String, Wrong> {
-    // The key's own rules decide; the other two parts are known to be good.
-    match Key::new(scope.get_ref().as_str(), "tool", composite_id(["id"])) {
-        Ok(_) => Ok(scope.into_inner()),
-        Err(error) => Err(Wrong::new(scope.span(), "scope", error.to_string())),
-    }
-}
-
-fn check_ledger(ledger: Spanned<String>) -> Result<String, Wrong> {
-    if ledger.get_ref().is_empty() {
-        return Err(Wrong::new(ledger.span(), "ledger", "is empty: name a directory or a URL, or leave the line out"));
-    }
-    Ok(ledger.into_inner())
 }
 
 /// A span of time such as `24h`, longer than nothing.

@@ -5,8 +5,9 @@ use tokio::io::AsyncReadExt;
 
 use crate::flag::Flag;
 use crate::frame::{Body, Frame, IdKey, parse};
-use crate::lines::{Lines, write_to_client};
+use crate::lines::{self, Lines, write_to_client};
 use crate::splice;
+use crate::sse;
 
 /// What a line is, with the texts in it that are looked at.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -58,14 +59,29 @@ pub fn set(object: &str, name: &str, value: &str) -> Option<String> {
     splice::set(object, name, value)
 }
 
+/// The events in a stream of server-sent events that comes in pieces of that size: each one's id, and its data.
+/// `None`: it can't be read on.
+pub fn events(bytes: &[u8], piece: usize, longest: usize) -> Option<Vec<(Option<String>, Option<Bytes>)>> {
+    let (mut parser, mut events) = (sse::Parser::new(longest), Vec::new());
+    for piece in bytes.chunks(piece.max(1)) {
+        parser.feed(piece, &mut events).ok()?;
+    }
+    Some(events.into_iter().map(|event| (event.id, event.data)).collect())
+}
+
+/// A message as an event with an id.
+pub fn event(id: &str, message: &Bytes) -> Vec<u8> {
+    sse::message(Some(id), message).concat()
+}
+
 /// Takes bytes through the reader of lines and the writer of lines, as whatever is relayed goes.
 pub async fn relay(bytes: &[u8]) -> Vec<u8> {
     let (near, mut far) = tokio::io::duplex(64);
     let (client, writing) = write_to_client(near, Flag::default());
-    let mut lines = Lines::new(bytes);
+    let mut lines = Lines::new(bytes, usize::MAX >> 1);
     let mut relayed = Vec::new();
     let sending = async move {
-        while let Ok(Some(line)) = lines.next().await {
+        while let Ok(Some(lines::Line::Whole(line))) = lines.next().await {
             client.send(Bytes::clone(&line)).await;
         }
     };

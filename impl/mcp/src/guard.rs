@@ -8,8 +8,9 @@ use settled::{Entry, Limits, Resource};
 use settled_observers::{Given, Missing};
 use settled_protocol::{Backoff, Cause, Digest, Ends, Policy, Repeat, Retry, State, ToolKind};
 
-use crate::config::{Config, Kind, Repeats, Retention, ToolConfig};
-use crate::keys::{self, Origin};
+use crate::config::{Answers, Confidential, Config, Encrypt, Kind, Mode, NewTools, Repeats, Retention, ToolConfig};
+use crate::definition;
+use crate::keys::{self, Origin, Rule};
 use crate::splice;
 
 /// What a server claims about a tool. Claims, not facts: the configuration overrides them.
@@ -22,6 +23,12 @@ pub(crate) struct Annotations {
     pub(crate) idempotent: Option<bool>,
     #[serde(rename = "destructiveHint")]
     pub(crate) destructive: Option<bool>,
+    /// Of the whole definition.
+    #[serde(skip)]
+    pub(crate) definition: Option<Digest>,
+    /// Its results are said to fit a schema.
+    #[serde(skip)]
+    pub(crate) has_output_schema: bool,
 }
 
 impl Annotations {
@@ -32,6 +39,18 @@ impl Annotations {
     fn harmful(&self) -> bool {
         self.idempotent == Some(false) || self.destructive == Some(true)
     }
+
+    /// What is claimed by two definitions of one name: only what both say that makes it harmless, and all that makes it harmful.
+    pub(crate) fn of_both(self, other: Annotations) -> Annotations {
+        let both = |one, other| if one == other { one } else { Some(false) };
+        Annotations {
+            read_only: both(self.read_only, other.read_only),
+            idempotent: both(self.idempotent, other.idempotent),
+            destructive: (self.destructive == Some(true) || other.destructive == Some(true)).then_some(true),
+            definition: self.definition.zip(other.definition).map(|(one, other)| definition::together(one, other)),
+            has_output_schema: self.has_output_schema || other.has_output_schema,
+        }
+    }
 }
 
 /// What becomes of a call.
@@ -39,6 +58,8 @@ impl Annotations {
 pub(crate) enum Decision {
     /// It is relayed as it is.
     Pass,
+    /// It is relayed as it is, and what the guard would have done is counted.
+    Watch,
     /// It is sent at most once.
     Guard(Terms),
 }
@@ -61,8 +82,8 @@ impl Terms {
     /// The policy for a call whose key is of this origin.
     pub(crate) fn policy(&self, origin: Origin) -> Policy {
         let ends = match origin {
-            Origin::Parameter | Origin::Meta => Ends::WithWindow,
-            Origin::Arguments => self.derived_keys_end,
+            origin if origin.is_callers_own() => Ends::WithWindow,
+            _ => self.derived_keys_end,
         };
         let repeat = Repeat { ends, window: Some(millis(self.retention.window)) };
         let errors_final = self.declared.as_ref().is_some_and(|declared| declared.answers.errors_final);
@@ -91,10 +112,10 @@ impl Terms {
         let without = Limits::default();
         let declared = self.declared.as_ref();
         let tombstone = match origin {
-            Origin::Parameter | Origin::Meta => self.retention.own_keys,
+            origin if origin.is_callers_own() => self.retention.own_keys,
             // Where the same arguments can be a new wish before the window is over, they can be one after it.
-            Origin::Arguments if self.derived_keys_end == Ends::OnDelivery => None,
-            Origin::Arguments => self.retention.derived_keys,
+            _ if self.derived_keys_end == Ends::OnDelivery => None,
+            _ => self.retention.derived_keys,
         };
         let margin = match self.tool {
             ToolKind::Deduplicates { margin, .. } => Some(Duration::from_millis(margin)),
@@ -124,9 +145,18 @@ impl Terms {
         Ok(Some(Resource { scope: scope.to_owned(), name }))
     }
 
-    /// The arguments that name the operation, sorted; `None`: all.
-    pub(crate) fn fields(&self) -> Option<&[String]> {
-        self.declared.as_ref().and_then(|tool| tool.key.as_deref())
+    /// What is declared of its keys.
+    pub(crate) fn rule(&self) -> Rule<'_> {
+        match &self.declared {
+            Some(tool) => Rule { key: tool.key.as_ref(), ephemeral: &tool.ephemeral },
+            None => Rule::default(),
+        }
+    }
+
+    /// What of its calls is never kept in clear.
+    pub(crate) fn confidential(&self) -> &Confidential {
+        static NOTHING: Confidential = Confidential { encrypt: Encrypt::Nothing, redact: Vec::new() };
+        self.declared.as_ref().map_or(&NOTHING, |tool| &tool.confidential)
     }
 
     /// How long a call waits before it is told how things stand; `None`: until there is an answer.
@@ -139,27 +169,70 @@ fn millis(span: Duration) -> u64 {
     u64::try_from(span.as_millis()).unwrap_or(u64::MAX)
 }
 
-/// The decision, if it does not depend on what the server claims about the tool.
+/// The decision, if it does not depend on what the server says of the tool.
 pub(crate) fn decide_by_configuration(config: &Config, tool: &str) -> Option<Decision> {
-    let declared = config.tools.get(tool)?;
-    let repeat = match declared.kind {
-        Kind::Passed => return Some(Decision::Pass),
-        _ => declared.repeat?,
-    };
-    Some(Decision::Guard(terms(config, tool, ends(repeat))))
+    let declared = config.tools.get(tool);
+    if declared.map_or(config.mode, |declared| declared.mode) == Mode::Observe
+        && declared.is_none_or(|declared| declared.kind != Kind::Passed)
+    {
+        // What is not withheld need not wait for the list either.
+        return Some(Decision::Watch);
+    }
+    let declared = declared?;
+    if declared.seen.is_some() {
+        return None;
+    }
+    by_declaration(config, declared)
+}
+
+fn by_declaration(config: &Config, declared: &Arc<ToolConfig>) -> Option<Decision> {
+    match declared.kind {
+        Kind::Passed => Some(Decision::Pass),
+        _ => Some(Decision::Guard(terms(config, Some(declared), ends(declared.repeat?)))),
+    }
 }
 
 /// The decision. `annotations`: `None` if nothing is known of the tool.
 pub(crate) fn decide(config: &Config, tool: &str, annotations: Option<&Annotations>) -> Decision {
-    if let Some(decision) = decide_by_configuration(config, tool) {
+    decide_by_configuration(config, tool).unwrap_or_else(|| enforced(config, tool, annotations))
+}
+
+/// The decision as it is where calls are guarded, whatever the mode is.
+pub(crate) fn enforced(config: &Config, tool: &str, annotations: Option<&Annotations>) -> Decision {
+    let declared = relied_on(config, tool, annotations);
+    if let Some(declared) = &declared
+        && let Some(decision) = by_declaration(config, declared)
+    {
         return decision;
     }
     let claims = annotations.copied().unwrap_or_default();
-    if !config.tools.contains_key(tool) && claims.harmless() {
+    if declared.is_none() && claims.harmless() && config.new_tools == NewTools::Annotations {
         return Decision::Pass;
     }
     let by_claims = if claims.harmful() { Repeats::Replay } else { Repeats::NewAfterDelivery };
-    Decision::Guard(terms(config, tool, ends(config.defaults.repeat.unwrap_or(by_claims))))
+    let repeats = config.defaults.repeat.unwrap_or(by_claims);
+    Decision::Guard(terms(config, declared.as_ref(), ends(repeats)))
+}
+
+/// What is declared of a tool, as far as it can be relied on: of one that is another now than it was when it was declared
+/// (`seen`), nothing counts of what it can do. Its keys stay as they are, so that a repeated call is still recognised.
+fn relied_on(config: &Config, tool: &str, annotations: Option<&Annotations>) -> Option<Arc<ToolConfig>> {
+    let declared = config.tools.get(tool)?;
+    if !has_changed(declared, annotations) {
+        return Some(declared.clone());
+    }
+    let opaque = ToolConfig { kind: Kind::Opaque, answers: Answers::default(), ..ToolConfig::clone(declared) };
+    Some(Arc::new(opaque))
+}
+
+/// Whether a tool is another one than somebody has looked at; also if the server does not say what it is.
+pub(crate) fn has_changed(declared: &ToolConfig, annotations: Option<&Annotations>) -> bool {
+    declared.seen.is_some_and(|seen| annotations.and_then(|annotations| annotations.definition) != Some(seen))
+}
+
+/// Whether a tool is guarded only because nobody has looked at it.
+pub(crate) fn is_new(config: &Config, tool: &str) -> bool {
+    config.new_tools == NewTools::Guard && !config.tools.contains_key(tool)
 }
 
 /// Whether nobody, neither configuration nor server, says what the tool is.
@@ -167,10 +240,17 @@ pub(crate) fn undeclared(config: &Config, tool: &str, annotations: &Annotations)
     !config.tools.contains_key(tool) && !annotations.harmless() && !annotations.harmful()
 }
 
-/// The terms on which to take up what an earlier process left, before anything is known of the server's claims.
-pub(crate) fn recovery(config: &Config, entry: &Entry) -> Option<(Terms, Origin)> {
+/// The terms on which to take up what an earlier process left. `listed`: what the server says of the tool; `None`: it has not
+/// listed its tools. Then what has to be compared with that waits.
+pub(crate) fn recovery(config: &Config, entry: &Entry, listed: Option<Option<Annotations>>) -> Option<(Terms, Origin)> {
     let tool = entry.key.tool();
-    let declared = config.tools.get(tool);
+    let has_to_be_compared = config.tools.get(tool).is_some_and(|declared| declared.seen.is_some());
+    if has_to_be_compared && listed.is_none() && !entry.record.is_settled() {
+        return None;
+    }
+    let annotations = listed.flatten().filter(|_| has_to_be_compared);
+    let declared = relied_on(config, tool, annotations.as_ref());
+    let declared = declared.as_ref();
     let own_key = keys::is_callers_own(&entry.key);
     let origin = if own_key { Origin::Meta } else { Origin::Arguments };
     let can_tell = declared.is_some_and(|tool| !matches!(tool.kind, Kind::Opaque | Kind::Passed));
@@ -183,11 +263,10 @@ pub(crate) fn recovery(config: &Config, entry: &Entry) -> Option<(Terms, Origin)
         // An error that was not delivered, and not held for a person: only the next call can say what it means.
         return None;
     }
-    let decision = decide(config, tool, None);
-    let terms = match decision {
+    let terms = match enforced(config, tool, annotations.as_ref()) {
         Decision::Guard(terms) => terms,
         // It was guarded when it was sent, so nothing is known of it now either.
-        Decision::Pass => opaque(config, Ends::OnDelivery),
+        Decision::Pass | Decision::Watch => opaque(config, Ends::OnDelivery),
     };
     Some((terms, origin))
 }
@@ -209,8 +288,8 @@ fn opaque(config: &Config, derived_keys_end: Ends) -> Terms {
     }
 }
 
-fn terms(config: &Config, tool: &str, derived_keys_end: Ends) -> Terms {
-    let Some(declared) = config.tools.get(tool) else {
+fn terms(config: &Config, declared: Option<&Arc<ToolConfig>>, derived_keys_end: Ends) -> Terms {
+    let Some(declared) = declared else {
         return opaque(config, derived_keys_end);
     };
     let tool = match &declared.kind {
@@ -233,88 +312,25 @@ fn terms(config: &Config, tool: &str, derived_keys_end: Ends) -> Terms {
 /// The scope of all keys if none is configured: the server program's name, and a short digest of its whole command and of
 /// the directory that it is started in. (Its environment differs between two starts that mean the same.)
 pub(crate) fn default_scope(command: &[std::ffi::OsString], directory: &std::path::Path) -> String {
-    let mut parts: Vec<&[u8]> = command.iter().map(|part| part.as_encoded_bytes()).collect();
-    parts.push(directory.as_os_str().as_encoded_bytes());
-    let digest = Digest::of_parts(&parts).to_string();
     let program = command.first().map(std::path::Path::new).and_then(|path| path.file_name());
     let name: String = program
         .map(|name| name.to_string_lossy().chars().filter(|c| !c.is_control()).take(64).collect())
         .unwrap_or_default();
     let name = if name.is_empty() { "server".to_owned() } else { name };
+    scope_of(&name, command.iter().map(|part| part.as_encoded_bytes()), directory)
+}
+
+/// A scope that shows a name, and that differs wherever any of the parts does.
+pub(crate) fn scope_of<'a>(
+    name: &str,
+    parts: impl IntoIterator<Item = &'a [u8]>,
+    directory: &'a std::path::Path,
+) -> String {
+    let mut parts: Vec<&[u8]> = parts.into_iter().collect();
+    parts.push(directory.as_os_str().as_encoded_bytes());
+    let digest = Digest::of_parts(&parts).to_string();
     format!("{name}-{}", digest.get(..12).unwrap_or(&digest))
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn config(text: &str) -> Config {
-        Config::parse("settled.toml".as_ref(), text).unwrap()
-    }
-
-    fn claims(read_only: Option<bool>, idempotent: Option<bool>, destructive: Option<bool>) -> Annotations {
-        Annotations { read_only, idempotent, destructive }
-    }
-
-    fn ends_of(decision: Decision) -> Option<Ends> {
-        match decision {
-            Decision::Pass => None,
-            Decision::Guard(terms) => Some(terms.policy(Origin::Arguments).repeat.ends),
-        }
-    }
-
-    #[test]
-    fn defaults_by_annotation() {
-        let none = config("");
-        let by = |claims: Option<Annotations>| ends_of(decide(&none, "t", claims.as_ref()));
-        assert_eq!(by(Some(claims(Some(true), None, None))), None);
-        assert_eq!(by(Some(claims(None, Some(true), Some(true)))), None);
-        assert_eq!(by(Some(claims(None, Some(false), None))), Some(Ends::OnFailure));
-        assert_eq!(by(Some(claims(Some(false), None, Some(true)))), Some(Ends::OnFailure));
-        assert_eq!(by(Some(claims(Some(false), None, Some(false)))), Some(Ends::OnDelivery));
-        assert_eq!(by(Some(Annotations::default())), Some(Ends::OnDelivery));
-        assert_eq!(by(None), Some(Ends::OnDelivery));
-        assert!(undeclared(&none, "t", &Annotations::default()));
-        assert!(!undeclared(&none, "t", &claims(None, None, Some(true))));
-    }
-
-    #[test]
-    fn the_configuration_overrides() {
-        let read = claims(Some(true), None, None);
-        let by = |text: &str| ends_of(decide(&config(text), "t", Some(&read)));
-        assert_eq!(by("[tools.t]\nguard = true"), Some(Ends::OnDelivery));
-        assert_eq!(by("[tools.t]\nkind = 'opaque'\nrepeat = 'replay'"), Some(Ends::OnFailure));
-        assert_eq!(by("[tools.t]\nkey = ['a']"), Some(Ends::OnFailure));
-        assert_eq!(by("[tools.t]\nguard = false"), None);
-        let harmful = claims(None, None, Some(true));
-        let passed = config("[tools.t]\nkind = 'idempotent'");
-        assert_eq!(decide(&passed, "t", Some(&harmful)), Decision::Pass);
-        let fresh = config("[defaults]\nrepeat = 'new-after-delivery'\nwindow = '1h'");
-        let Decision::Guard(terms) = decide(&fresh, "t", Some(&harmful)) else { panic!("guarded") };
-        let policy = terms.policy(Origin::Arguments);
-        assert_eq!(policy.repeat, Repeat { ends: Ends::OnDelivery, window: Some(3_600_000) });
-        assert_eq!(terms.policy(Origin::Meta).repeat.ends, Ends::WithWindow);
-        assert_eq!(policy.rules, settled_protocol::Rules::SOUND);
-    }
-
-    #[test]
-    fn deduplicating_tools() {
-        let text = "[tools.t]\nkind = 'deduplicates'\npass_key_as = 'id'\nlimit = '48h'\nrepeat = 'replay'";
-        let Some(Decision::Guard(terms)) = decide_by_configuration(&config(text), "t") else { panic!("guarded") };
-        let policy = terms.policy(Origin::Arguments);
-        let (limit, margin) = (48 * 3_600_000, 60_000);
-        assert_eq!(policy.tool, ToolKind::Deduplicates { limit, margin, remembers_rejections: false });
-        assert_eq!((policy.retry.total, policy.repeat.window), (limit, Some(limit)));
-    }
-
-    #[test]
-    fn scopes_of_commands() {
-        let command = |parts: &[&str]| parts.iter().map(Into::into).collect::<Vec<std::ffi::OsString>>();
-        let here = std::path::Path::new("/srv/a");
-        let one = default_scope(&command(&["/usr/bin/node", "a b"]), here);
-        assert!(one.starts_with("node-") && one.len() == "node-".len() + 12, "{one}");
-        assert_ne!(one, default_scope(&command(&["/usr/bin/node", "a", "b"]), here));
-        assert_eq!(one, default_scope(&command(&["/usr/bin/node", "a b"]), here));
-        assert_ne!(one, default_scope(&command(&["/usr/bin/node", "a b"]), "/srv/b".as_ref()));
-    }
-}
+mod tests;

@@ -10,62 +10,75 @@
 //! else).
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
 
+mod admission;
 mod answer;
+mod at_rest;
 mod book;
 mod call;
 pub mod config;
+mod definition;
+mod describe;
+mod context;
 mod flag;
 mod frame;
+mod front;
 #[doc(hidden)]
 pub mod fuzzing;
 mod guard;
+mod inward;
+mod incoming;
 mod keys;
+mod labels;
 mod lines;
 mod observe;
+mod offers;
+mod patience;
+mod oversized;
 mod process;
+mod progress;
 mod relay;
 mod server;
+mod service;
+mod session;
 mod splice;
+mod sse;
 mod start;
+mod status;
 mod supervisor;
+mod tasks;
 mod tool;
 mod tools;
+mod unreviewed;
+mod watch;
+pub mod upstream;
 
-use std::collections::HashMap;
 use std::convert::Infallible;
 use std::ffi::OsString;
 use std::process::ExitStatus;
 use std::sync::Arc;
 use std::time::Duration;
 
-use settled::protocol::{KeyError, State};
-use settled::{Engine, Entry, Filter, Recoverable, task};
-use settled_observers::{Observer, Unusable};
+use settled::protocol::KeyError;
+use settled::{Engine, task};
+use settled_observers::Unusable;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::signal::unix::{Signal, SignalKind, signal};
-use tokio::sync::{Semaphore, mpsc};
-use tokio::time::{sleep, timeout};
+use tokio::sync::mpsc;
+use tokio::time::timeout;
 
-use crate::book::Book;
-use crate::config::Ask;
 use crate::flag::Flag;
-use crate::observe::QUESTIONS;
-use crate::relay::{CALLS, Proxy};
+use crate::service::{Service, Upstream};
 use crate::start::Program;
-use crate::supervisor::{Supervisor, Wiring};
-use crate::tools::Tools;
+use crate::upstream::{Http, HttpOptions, UpstreamError};
 
+pub use at_rest::KeyFileError;
 pub use config::{Config, ConfigError};
+pub use describe::{DescribeError, DescribeOptions, describe};
+pub use front::{Behind, FrontOptions, Fronted, listen, serve_front};
 pub use start::{EndBy, StartServer, Started};
 
-/// How long the server's own end may take before it is forced.
-const END: Duration = Duration::from_secs(15);
-
-/// How often what was left, what is unknown and what is over is looked through.
-const MAINTENANCE: Duration = Duration::from_secs(10);
-
-/// How often it is looked, at the end, whether calls are still under way.
-const STILL_OUT: Duration = Duration::from_millis(250);
+/// How long the client may take to read the last messages.
+const LAST_MESSAGES: Duration = Duration::from_secs(15);
 
 /// What to run.
 #[derive(Clone)]
@@ -74,6 +87,17 @@ pub struct ProxyOptions {
     pub config: Config,
     /// The server's command: program and arguments.
     pub command: Vec<OsString>,
+    /// The engine, on the ledger that all proxies for this server share.
+    pub engine: Engine,
+}
+
+/// What to run in front of a server behind HTTP.
+#[derive(Clone)]
+pub struct HttpProxyOptions {
+    /// What is declared of the server's tools.
+    pub config: Config,
+    /// Where the server is.
+    pub upstream: HttpOptions,
     /// The engine, on the ledger that all proxies for this server share.
     pub engine: Engine,
 }
@@ -111,6 +135,9 @@ pub enum ProxyError {
         /// Its status.
         status: Option<ExitStatus>,
     },
+    /// The server behind HTTP can't be reached in the configured way.
+    #[error(transparent)]
+    Upstream(#[from] UpstreamError),
     /// The scope can't be part of a key.
     #[error("the configured scope can't be used: {0}")]
     Scope(#[from] KeyError),
@@ -122,9 +149,18 @@ pub enum ProxyError {
         /// Why.
         source: Unusable,
     },
+    /// A key of `[encryption]` can't be used.
+    #[error(transparent)]
+    Keys(#[from] KeyFileError),
+    /// What the ledger holds was encrypted with other keys.
+    #[error("{0}")]
+    OtherKeys(String),
     /// Signals can't be received.
     #[error("the proxy can't listen for signals: {0}")]
     Signals(std::io::Error),
+    /// It can't be listened at an address.
+    #[error("the proxy can't listen: {0}")]
+    Listen(std::io::Error),
 }
 
 /// The scope of the keys of all calls to this server: the configured one, or one derived from its command.
@@ -155,7 +191,7 @@ where
     let (tell, told) = mpsc::unbounded_channel();
     let mut command = options.command.iter().cloned();
     let program = command.next().ok_or(ProxyError::NoCommand)?;
-    let starts = Arc::new(Program { program, arguments: command.collect() });
+    let starts = Arc::new(Program { program, arguments: command.collect(), env: options.config.env.clone() });
     tokio::select! {
         biased;
         ended = serve(options, starts, told, stdin, stdout) => ended,
@@ -171,7 +207,7 @@ where
 pub async fn serve<R, W>(
     options: ProxyOptions,
     starts: Arc<dyn StartServer>,
-    mut told: mpsc::UnboundedReceiver<()>,
+    told: mpsc::UnboundedReceiver<()>,
     stdin: R,
     stdout: W,
 ) -> Result<Ended, ProxyError>
@@ -181,77 +217,84 @@ where
 {
     let ProxyOptions { config, command, engine } = options;
     let scope = scope(&config, &command);
-    settled::protocol::Key::new(scope.as_str(), "tool", "id")?;
     let program = command.into_iter().next().ok_or(ProxyError::NoCommand)?;
+    let upstream = Upstream::Process { program, starts };
+    serve_one(Service::new(Arc::new(config), scope, engine, upstream)?, told, stdin, stdout).await
+}
 
-    let observers = observers(&config)?;
-    let config = Arc::new(config);
-    let (closing, give_up) = (Flag::default(), Flag::default());
-    let book = Arc::new(Book::new(engine.epoch()));
-    let tools = Arc::new(Tools::new());
-    let (client, writing) = lines::write_to_client(stdout, closing.clone());
-    let wiring = Wiring {
-        book: book.clone(),
-        client: client.clone(),
-        tools: tools.clone(),
-        closing: closing.clone(),
-        give_up: give_up.clone(),
-    };
-    let (server, supervisor, process) = Supervisor::start(program, starts, wiring)?;
-    let mut serving = task::spawn(supervisor.run(process));
-    let keeping = task::spawn(tools.clone().keep(server.clone(), config.clone()));
-    let proxy = Arc::new(Proxy {
-        config: config.clone(),
-        scope,
-        engine: engine.clone(),
-        server: server.clone(),
-        client,
-        tools,
-        book,
-        calls: Default::default(),
-        observers,
-        permits: Arc::new(Semaphore::new(CALLS)),
-        questions: Arc::new(Semaphore::new(QUESTIONS)),
-        ready: Flag::default(),
-        closing: closing.clone(),
-    });
-    let maintaining = task::spawn(maintain(proxy.clone()));
-    let mut reading = task::spawn(proxy.clone().read_client(stdin));
-
-    let mut served = tokio::select! {
+/// As [`run`], with a server behind HTTP.
+///
+/// # Errors
+/// [`ProxyError`], if its address, or what is to be trusted, can't be used. A server that can't be reached is none: whoever
+/// asks is told.
+pub async fn run_http<R, W>(options: HttpProxyOptions, stdin: R, stdout: W) -> Result<Ended, ProxyError>
+where
+    R: AsyncRead + Send + Unpin + 'static,
+    W: AsyncWrite + Send + Unpin + 'static,
+{
+    let terminate = signal(SignalKind::terminate()).map_err(ProxyError::Signals)?;
+    let interrupt = signal(SignalKind::interrupt()).map_err(ProxyError::Signals)?;
+    let (tell, told) = mpsc::unbounded_channel();
+    let HttpProxyOptions { config, upstream, engine } = options;
+    let scope = config.scope.clone().unwrap_or_else(|| upstream.scope());
+    let upstream = Upstream::Http(Http::open(upstream)?);
+    let service = Service::new(Arc::new(config), scope, engine, upstream)?;
+    tokio::select! {
         biased;
-        _ = &mut reading => None,
+        ended = serve_one(service, told, stdin, stdout) => ended,
+        never = pass_signals(terminate, interrupt, tell) => match never {},
+    }
+}
+
+/// Serves one client over lines.
+async fn serve_one<R, W>(
+    service: Arc<Service>,
+    mut told: mpsc::UnboundedReceiver<()>,
+    stdin: R,
+    stdout: W,
+) -> Result<Ended, ProxyError>
+where
+    R: AsyncRead + Send + Unpin + 'static,
+    W: AsyncWrite + Send + Unpin + 'static,
+{
+    let (config, engine) = (service.config.clone(), service.engine.clone());
+    service.check_keys().await?;
+    let closing = Flag::default();
+    let (client, writing) = lines::write_to_client(stdout, closing.clone());
+    let mut session = service.open(None, client, closing.clone())?;
+    let maintaining = task::spawn(service::maintain(engine.clone(), vec![service]));
+    let mut reading = task::spawn(session.proxy.clone().read_client(incoming::from_lines(stdin, session.proxy.client.clone(), config.limits.frame_bytes)));
+
+    tokio::select! {
+        biased;
+        _ = &mut reading => {}
         () = signalled(&mut told) => {
             tracing::warn!("told to end: calls under way are finished first; a second signal ends at once");
-            None
         }
-        served = &mut serving => Some(served),
-    };
+        () = session.served() => {}
+    }
     closing.raise();
     // Its end may have been seen already, so it can't be awaited again.
     reading.abort();
 
     // Calls that were taken are answered, and what was sent is recorded.
-    let longest = config.tools.values().map(|tool| tool.timeout).fold(config.defaults.timeout, Duration::max);
-    let permits = u32::try_from(CALLS).unwrap_or(u32::MAX);
     let all_done = async {
-        // All permits are free only when no call is under way.
-        let _ = proxy.permits.acquire_many(permits).await;
+        session.idle().await;
         tokio::select! {
             biased;
             () = engine.idle() => {}
-            () = nothing_out(&proxy) => {}
+            () = session::nothing_out(&engine) => {}
         }
     };
     tokio::select! {
         biased;
-        done = timeout(longest, all_done) => if done.is_err() {
+        done = timeout(longest(&config), all_done) => if done.is_err() {
             tracing::error!("a call is still under way after the longest timeout: its outcome stays unknown");
         },
         // Whoever insists is obeyed: what was sent is recorded as such, and the next process finds it.
         () = signalled(&mut told) => {
             tracing::error!("ended before the calls under way had an outcome: they will be unknown");
-            give_up.raise();
+            session.give_up();
         }
     }
 
@@ -259,28 +302,19 @@ where
     if let Err(error) = engine.retire().await {
         tracing::warn!(%error, "the ledger could not be told that this process sends nothing any more");
     }
-    if served.is_none() {
-        let end = async {
-            server.close().await;
-            (&mut serving).await
-        };
-        served = match timeout(END, end).await {
-            Ok(served) => Some(served),
-            Err(_) => {
-                give_up.raise();
-                timeout(END, &mut serving).await.ok()
-            }
-        };
-    }
-    keeping.abort();
-    let _ = (keeping.await, maintaining.await);
-    drop((proxy, server));
-    let _ = timeout(END, writing).await;
+    let served = session.end().await;
+    let _ = maintaining.await;
+    let _ = timeout(LAST_MESSAGES, writing).await;
     match served {
-        Some(Ok(Ok(server))) => Ok(Ended { server }),
-        Some(Ok(Err(error))) => Err(error),
-        _ => Ok(Ended { server: None }),
+        Some(Ok(server)) => Ok(Ended { server }),
+        Some(Err(error)) => Err(error),
+        None => Ok(Ended { server: None }),
     }
+}
+
+/// The longest that an attempt may take.
+fn longest(config: &Config) -> Duration {
+    config.tools.values().map(|tool| tool.timeout).fold(config.defaults.timeout, Duration::max)
 }
 
 /// Resolves when the proxy is told to end.
@@ -288,6 +322,14 @@ async fn signalled(told: &mut mpsc::UnboundedReceiver<()>) {
     if told.recv().await.is_none() {
         std::future::pending::<()>().await;
     }
+}
+
+/// Where every SIGTERM and SIGINT arrives, as long as the future is run.
+pub(crate) fn signals() -> Result<(impl Future<Output = Infallible>, mpsc::UnboundedReceiver<()>), ProxyError> {
+    let terminate = signal(SignalKind::terminate()).map_err(ProxyError::Signals)?;
+    let interrupt = signal(SignalKind::interrupt()).map_err(ProxyError::Signals)?;
+    let (tell, told) = mpsc::unbounded_channel();
+    Ok((pass_signals(terminate, interrupt, tell), told))
 }
 
 /// Passes every SIGTERM and SIGINT on.
@@ -299,50 +341,5 @@ async fn pass_signals(mut terminate: Signal, mut interrupt: Signal, tell: mpsc::
         }
         // Whoever is told no longer has ended.
         let _ = tell.send(());
-    }
-}
-
-/// Gets every declared observer ready that is not a tool of the server.
-fn observers(config: &Config) -> Result<HashMap<String, Observer>, ProxyError> {
-    let mut observers = HashMap::new();
-    for (tool, declared) in &config.tools {
-        let Some(observe) = declared.observe() else { continue };
-        let Ask::Way(way) = &observe.ask else { continue };
-        let observer = Observer::open(way, observe.reading.clone(), observe.timeout)
-            .map_err(|source| ProxyError::Observer { tool: tool.clone(), source })?;
-        observers.insert(tool.clone(), observer);
-    }
-    Ok(observers)
-}
-
-/// Looks after what earlier proxies for this server left behind, what is unknown, and what is over. Never returns.
-async fn maintain(proxy: Arc<Proxy>) {
-    let resolving = proxy.clone();
-    let resolve = move |entry: &Entry| {
-        if entry.key.scope() != resolving.scope {
-            return None;
-        }
-        let (terms, origin) = guard::recovery(&resolving.config, entry)?;
-        let tool = resolving.tool(&entry.key, terms.declared.clone());
-        Some(Recoverable { policy: terms.policy(origin), tool: Some(Arc::new(tool)), limits: terms.limits(origin) })
-    };
-    proxy.engine.maintain(Arc::new(resolve), MAINTENANCE).await;
-}
-
-/// Resolves when nothing that this process has recorded as sent, or as about to be, is without an outcome. What is unknown may
-/// stay so: whoever comes next goes on to find out.
-async fn nothing_out(proxy: &Proxy) {
-    let epoch = proxy.engine.epoch();
-    loop {
-        sleep(STILL_OUT).await;
-        let Ok(entries) = proxy.engine.ledger().scan(Filter::Unsettled).await else { continue };
-        let is_out = entries.iter().any(|entry| match entry.record.state() {
-            State::Dispatched(sent) => sent.owner() == epoch,
-            State::Created => entry.by == epoch,
-            _ => false,
-        });
-        if !is_out {
-            return;
-        }
     }
 }

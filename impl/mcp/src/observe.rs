@@ -7,9 +7,9 @@ use settled::{Question, Seen};
 use settled_observers::{Evidence, Given, Shape, Verdict};
 use settled_protocol::SealScope;
 
-use crate::answer::{OBSERVED, asks_for_input, stored};
+use crate::answer::{About, OBSERVED, asks_for_input, stored};
 use crate::book::OwnReply;
-use crate::config::{Ask, Observe};
+use crate::config::{Ask, Observe, Text};
 use crate::guard::Annotations;
 use crate::keys::META_KEY;
 use crate::splice::{self, quoted};
@@ -24,17 +24,19 @@ impl McpTool {
         let Some(observe) = self.declared.as_ref().and_then(|declared| declared.observe()) else {
             return Seen::Unclear;
         };
-        let verdict = match str::from_utf8(&question.arguments) {
+        let verdict = match self.read(&question.key, &question.arguments) {
             Ok(params) => {
+                let params = &*params;
                 let key = passed_key(&question.key, question.attempt);
                 let arguments = splice::get(params, "arguments").unwrap_or("{}");
                 let given = Given { key: &key, attempt: question.attempt.attempt.get(), scope, arguments };
                 self.ask_about(observe, &given, params).await
             }
-            Err(_) => Verdict::Unclear("the recorded arguments of the call can't be read".to_owned()),
+            Err(problem) => Verdict::Unclear(format!("what was recorded of the call can't be read: {problem}")),
         };
         let as_content = observe.reading.result.is_some();
-        verdict.seen(question, |observed| result(observed, as_content).into())
+        let told = self.messages.text(Text::Observed, &About::operation(&question.key, String::new()));
+        verdict.seen(question, |observed| result(&told, observed, as_content).into())
     }
 
     async fn ask_about(&self, observe: &Observe, given: &Given<'_>, params: &str) -> Verdict {
@@ -73,7 +75,7 @@ impl McpTool {
         let meta = meta(params).map(|meta| format!(",\"_meta\":{meta}")).unwrap_or_default();
         let params = format!(r#"{{"name":{},"arguments":{arguments}{meta}}}"#, quoted(name));
         let _turn = self.questions.acquire().await;
-        let answer = tokio::time::timeout(within, self.server.request("tools/call", &params, || {})).await;
+        let answer = tokio::time::timeout(within, self.server.request("tools/call", &params)).await;
         match answer {
             Err(_) => Err(format!("`{name}` did not answer within {}", humantime::format_duration(within))),
             Ok(OwnReply::Result(result)) if is_error(&result) => Err(format!("`{name}` answered with an error")),
@@ -87,6 +89,7 @@ impl McpTool {
             Ok(OwnReply::Error(_)) => Err(format!("`{name}` answered with a protocol error")),
             Ok(OwnReply::Lost) => Err(format!("the server ended before `{name}` answered")),
             Ok(OwnReply::NotSent(reason)) => Err(reason),
+            Ok(OwnReply::Refused(refusal)) => Err(refusal.words),
         }
     }
 }
@@ -117,14 +120,14 @@ fn meta(params: &str) -> Option<String> {
     (!kept.is_empty()).then(|| Value::Object(kept).to_string())
 }
 
-/// What the caller of an observed call is told. `as_content`: what was observed is declared to be what the call answers.
-fn result(observed: &Value, as_content: bool) -> String {
+/// What the caller of an observed call is told, in these words. `as_content`: what was observed is declared to be what the call answers.
+fn result(words: &str, observed: &Value, as_content: bool) -> String {
     let seen = match observed {
         Value::Null => String::new(),
-        Value::String(text) => format!(" What was observed of it: {text}"),
-        other => format!(" What was observed of it: {other}"),
+        Value::String(text) => format!("\n\n{text}"),
+        other => format!("\n\n{other}"),
     };
-    let text = format!("This call took effect, but its own answer was lost.{seen}");
+    let text = format!("{words}{seen}");
     let mut result =
         json!({ "content": [{ "type": "text", "text": text }], "isError": false, "_meta": { OBSERVED: true } });
     if as_content
@@ -161,7 +164,7 @@ mod tests {
     #[test]
     fn what_was_observed_is_told() {
         let told = |observed: Value, as_content| -> Value {
-            serde_json::from_str::<Value>(&result(&observed, as_content)).unwrap()["result"].clone()
+            serde_json::from_str::<Value>(&result("It took effect, but its answer was lost.", &observed, as_content)).unwrap()["result"].clone()
         };
         let plain = told(json!({"status": "charged"}), false);
         let text = plain["content"][0]["text"].as_str().unwrap();

@@ -15,7 +15,10 @@ use tokio::io::{AsyncWrite, AsyncWriteExt};
 use tokio::sync::watch;
 use tokio::time::timeout;
 
-use crate::lines::Lines;
+use crate::answer::error_line;
+use crate::lines::{Line, Lines};
+use crate::oversized::Oversized;
+use crate::server::TRANSPORT_ERROR;
 use crate::start::{EndBy, StartServer, Started};
 
 /// How long an ended process's output may stay silent before it counts as over: something that it started may still
@@ -47,6 +50,25 @@ pub(crate) trait OnLine: Clone + Send + Sync + 'static {
     fn line(&self, line: Bytes) -> impl Future<Output = ()> + Send;
 }
 
+/// What stands in for a message of the server that is too large to be read. Nobody waits for it if it is no answer.
+fn instead_of_answer(about: &Oversized, longest: usize) -> Option<String> {
+    let bytes = about.bytes;
+    match &about.id {
+        Some(id) if about.is_answer() => {
+            let text = format!(
+                "the server's answer has {bytes} bytes, and `frame_bytes` in settled.toml allows {longest}: it was not read, so what \
+                 it says is not known"
+            );
+            Some(error_line(id, TRANSPORT_ERROR, &text, None))
+        }
+        _ => {
+            let method = about.method.as_deref().unwrap_or("?");
+            tracing::warn!(bytes, method, "a message of the server is larger than `frame_bytes` allows: it was not passed on");
+            None
+        }
+    }
+}
+
 /// A running (or just ended) process.
 pub(crate) struct Process {
     stdin: Option<Box<dyn AsyncWrite + Send + Unpin>>,
@@ -57,8 +79,8 @@ pub(crate) struct Process {
 }
 
 impl Process {
-    /// Starts the server.
-    pub(crate) fn start(server: &dyn StartServer, on_line: impl OnLine) -> io::Result<Process> {
+    /// Starts the server. `longest`: how many bytes a line of it may have.
+    pub(crate) fn start(server: &dyn StartServer, longest: usize, on_line: impl OnLine) -> io::Result<Process> {
         let Started { input, output, ended: ending, end } = server.start()?;
         let (exit, exited) = watch::channel(None);
         let (silence, silent) = watch::channel(false);
@@ -72,7 +94,7 @@ impl Process {
         });
         let (heard, mut ended) = (spoke.clone(), exited.clone());
         task::spawn(async move {
-            let mut lines = Lines::new(output);
+            let mut lines = Lines::new(output, longest);
             loop {
                 let line = tokio::select! {
                     biased;
@@ -80,9 +102,15 @@ impl Process {
                     () = last_words(&mut ended) => break,
                 };
                 match line {
-                    Ok(Some(line)) => {
+                    Ok(Some(Line::Whole(line))) => {
                         heard.store(true, Ordering::Release);
                         on_line.line(line).await;
+                    }
+                    Ok(Some(Line::TooLong(about))) => {
+                        heard.store(true, Ordering::Release);
+                        if let Some(line) = instead_of_answer(&about, longest) {
+                            on_line.line(line.into()).await;
+                        }
                     }
                     Ok(None) => break,
                     Err(error) => {

@@ -4,31 +4,31 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
 use bytes::Bytes;
+use serde_json::json;
 use settled::{Engine, task};
 use settled_observers::Observer;
-use tokio::io::AsyncRead;
 use tokio::sync::{Semaphore, mpsc};
-use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
+use crate::admission::{Admission, Places, TooMuch};
 use crate::answer::error_line;
-use crate::book::{Book, Goes, ToWhom};
+use crate::at_rest::Secrets;
+use crate::book::{Book, ToWhom};
 use crate::call::{Call, Calls};
 use crate::config::Config;
+use crate::context::{Context, Incoming};
 use crate::flag::Flag;
 use crate::frame::{Frame, IdKey, cancelled_id, parse, parse_valid};
 use crate::guard::{Decision, Terms, decide, decide_by_configuration};
-use crate::lines::{ClientSink, Lines};
-use crate::process::OnLine;
+use crate::keys::Merged;
+use crate::lines::ClientSink;
+use crate::offers::Adds;
 use crate::server::{Note, ServerHandle, TRANSPORT_ERROR};
+use crate::session::Attempts;
 use crate::splice;
+use crate::tasks::TaskRequest;
 use crate::tools::Tools;
-
-/// How many guarded calls may be under way at once; more are refused, so that memory stays bounded.
-pub(crate) const CALLS: usize = 4096;
-
-/// How many lines of the client are read ahead.
-const LINES: usize = 64;
+use crate::watch::{Seen, Watch};
 
 /// How many lines wait while the server lists its tools; beyond that, the client's messages are not read.
 const HELD: usize = 4096;
@@ -47,10 +47,20 @@ pub(crate) struct Proxy {
     pub(crate) book: Arc<Book>,
     pub(crate) calls: Calls,
     /// Who is asked what became of a tool's calls, by the tool's name.
-    pub(crate) observers: HashMap<String, Observer>,
-    pub(crate) permits: Arc<Semaphore>,
+    pub(crate) observers: Arc<HashMap<String, Observer>>,
+    /// Room for calls.
+    pub(crate) places: Places,
+    pub(crate) admission: Arc<Admission>,
+    /// How confidential calls are kept.
+    pub(crate) secrets: Secrets,
+    /// What is only observed.
+    pub(crate) watch: Option<Watch>,
     /// To ask the server's tools what became of calls.
     pub(crate) questions: Arc<Semaphore>,
+    /// What is out at the server.
+    pub(crate) attempts: Attempts,
+    /// Which tools' declared keys have made one operation of different calls.
+    pub(crate) merged: Arc<Merged>,
     /// The server takes calls.
     pub(crate) ready: Flag,
     /// The client is gone.
@@ -63,6 +73,8 @@ enum Plan {
     Replace(Bytes),
     Opened,
     Call(Call, Terms),
+    Status(Call),
+    Task(String, TaskRequest, String),
     Withhold,
     Answer(String),
 }
@@ -71,16 +83,14 @@ impl Proxy {
     /// Takes the client's messages, in their order, until there are no more. A call that can't be judged before the server
     /// has listed its tools holds up what comes after it; only the client's answers go past it, since the server may need
     /// one before it lists anything.
-    pub(crate) async fn read_client<R: AsyncRead + Send + Unpin + 'static>(self: Arc<Self>, stdin: R) {
-        let (read, mut lines) = mpsc::channel(LINES);
-        let reading = AbortOnDrop(task::spawn(read_lines(stdin, read)));
-        let mut held: VecDeque<Bytes> = VecDeque::new();
+    pub(crate) async fn read_client(self: Arc<Self>, mut messages: mpsc::Receiver<Incoming>) {
+        let mut held: VecDeque<Incoming> = VecDeque::new();
         let mut more = true;
         while more || !held.is_empty() {
             if held.is_empty() {
-                match lines.recv().await {
-                    Some(line) if self.must_wait(&line) => held.push_back(line),
-                    Some(line) => self.from_client(line).await,
+                match messages.recv().await {
+                    Some(message) if self.must_wait(&message.line) => held.push_back(message),
+                    Some(message) => self.from_client(message).await,
                     None => more = false,
                 }
                 continue;
@@ -88,23 +98,22 @@ impl Proxy {
             tokio::select! {
                 biased;
                 () = self.tools.listed() => {
-                    while let Some(line) = held.pop_front() {
-                        if self.must_wait(&line) {
-                            held.push_front(line);
+                    while let Some(message) = held.pop_front() {
+                        if self.must_wait(&message.line) {
+                            held.push_front(message);
                             break;
                         }
-                        self.from_client(line).await;
+                        self.from_client(message).await;
                     }
                 }
-                line = lines.recv(), if more && held.len() < HELD && bytes(&held) < HELD_BYTES => match line {
-                    Some(line) if matches!(parse(&line), Frame::Response { .. }) => self.from_client(line).await,
-                    Some(line) if withdraws(&line, &mut held) => {}
-                    Some(line) => held.push_back(line),
+                message = messages.recv(), if more && held.len() < HELD && bytes(&held) < HELD_BYTES => match message {
+                    Some(message) if matches!(parse(&message.line), Frame::Response { .. }) => self.from_client(message).await,
+                    Some(message) if withdraws(&message.line, &mut held) => {}
+                    Some(message) => held.push_back(message),
                     None => more = false,
                 },
             }
         }
-        drop(reading);
     }
 
     /// Whether a line holds a call that can't be judged before the server has listed its tools.
@@ -125,33 +134,42 @@ impl Proxy {
         decide_by_configuration(&self.config, &tool).is_none() && self.tools.known(&tool).is_none()
     }
 
-    async fn from_client(self: &Arc<Self>, line: Bytes) {
+    async fn from_client(self: &Arc<Self>, message: Incoming) {
+        let Incoming { line, context } = message;
         let frame = parse(&line);
         let Frame::Batch(members) = frame else {
-            let plan = self.plan(&frame, &line);
-            return self.carry_out(plan, line).await;
+            let plan = self.plan(&frame, &line, &context);
+            return self.carry_out(plan, Incoming { line, context }).await;
         };
         let plain = members.iter().map(|member| plain(self, &parse_valid(member))).collect::<Option<Vec<_>>>();
         match plain {
             Some(notes) => {
                 let requests = notes.into_iter().flatten().collect();
-                self.pass(line.clone(), Note::Requests(requests)).await;
+                members.iter().for_each(|member| self.watch_if_observed(member, &line, &context));
+                self.pass(Incoming::bare(line.clone(), &context), Note::Requests(requests)).await;
             }
             // One by one, in order: each is what it would be on a line of its own.
             None => {
                 for member in members {
                     let line = line.slice_ref(member.as_bytes());
-                    let plan = self.plan(&parse_valid(member), &line);
-                    self.carry_out(plan, line.clone()).await;
+                    let plan = self.plan(&parse_valid(member), &line, &context);
+                    self.carry_out(plan, Incoming::bare(line.clone(), &context)).await;
                 }
             }
         }
     }
 
-    fn plan(&self, frame: &Frame<'_>, line: &Bytes) -> Plan {
+    fn plan(&self, frame: &Frame<'_>, line: &Bytes, context: &Arc<Context>) -> Plan {
         match frame {
-            Frame::Request { id, method, params } if method == "tools/call" => self.plan_call(id, *params),
+            Frame::Request { id, method, params } if method == "tools/call" => self.plan_call(id, *params, line, context),
             Frame::Request { id, method, params } => {
+                let of_task = self.config.tasks.then(|| TaskRequest::of(method, *params)).flatten();
+                if let Some(request) = of_task {
+                    return Plan::Task((*id).to_owned(), request, params.unwrap_or_default().to_owned());
+                }
+                if let Some(adds) = Adds::to(method) {
+                    self.book.adds(id, adds);
+                }
                 let initialize = (method == "initialize").then(|| params.map(str::to_owned));
                 Plan::Pass(Note::Requests(vec![((*id).to_owned(), initialize)]))
             }
@@ -185,53 +203,119 @@ impl Proxy {
         }
     }
 
-    fn plan_call(&self, id: &str, params: Option<&str>) -> Plan {
+    fn plan_call(&self, id: &str, params: Option<&str>, line: &Bytes, context: &Arc<Context>) -> Plan {
         let name = params.and_then(|params| splice::get_string(params, "name"));
         let (Some(params), Some(tool)) = (params, name) else {
             // Nothing that any server could run; it says so itself.
             return Plan::Pass(Note::Requests(vec![(id.to_owned(), None)]));
         };
         self.ready.raise();
+        let call = |tool| Call {
+            id: id.to_owned(),
+            tool,
+            params: params.to_owned(),
+            came: Instant::now(),
+            context: context.clone(),
+        };
+        if self.is_status(&tool) {
+            return Plan::Status(call(tool));
+        }
         // A tool that the server does not list counts as not annotated.
         let annotations = self.tools.known(&tool).flatten();
         let terms = match decide(&self.config, &tool, annotations.as_ref()) {
             Decision::Pass => return Plan::Pass(Note::Requests(vec![(id.to_owned(), None)])),
+            Decision::Watch => {
+                self.watch(id, &tool, params, line, context);
+                return Plan::Pass(Note::Requests(vec![(id.to_owned(), None)]));
+            }
             Decision::Guard(terms) => terms,
         };
-        let call = Call { id: id.to_owned(), tool, params: params.to_owned(), came: Instant::now() };
-        Plan::Call(call, terms)
+        Plan::Call(call(tool), terms)
     }
 
-    async fn carry_out(self: &Arc<Self>, plan: Plan, line: Bytes) {
+    /// A member of a batch passes; it may be a call that is only observed.
+    fn watch_if_observed(&self, member: &str, line: &Bytes, context: &Context) {
+        if self.watch.is_none() {
+            return;
+        }
+        if let Frame::Request { id, method, params: Some(params) } = parse_valid(member)
+            && method == "tools/call"
+            && let Some(tool) = splice::get_string(params, "name")
+            && decide_by_configuration(&self.config, &tool) == Some(Decision::Watch)
+        {
+            self.watch(id, &tool, params, line, context);
+        }
+    }
+
+    /// A call passes that is only observed.
+    fn watch(&self, id: &str, tool: &str, params: &str, line: &Bytes, context: &Context) {
+        let Some(watch) = &self.watch else { return };
+        let awaited = watch.call(Seen {
+            scope: self.scope.clone(),
+            tool: tool.to_owned(),
+            params: line.slice_ref(params.as_bytes()),
+            header: context.idempotency_key.clone(),
+            annotations: self.tools.known(tool).flatten(),
+            came: Instant::now(),
+        });
+        if let Some(awaited) = awaited {
+            self.book.watch(id, awaited);
+        }
+    }
+
+    async fn carry_out(self: &Arc<Self>, plan: Plan, message: Incoming) {
         match plan {
-            Plan::Pass(note) => self.pass(line, note).await,
-            Plan::Replace(line) => self.pass(line, Note::Nothing).await,
+            Plan::Pass(note) => self.pass(message, note).await,
+            Plan::Replace(line) => self.pass(Incoming { line, ..message }, Note::Nothing).await,
             Plan::Opened => {
-                self.pass(line, Note::Initialized).await;
+                self.pass(message, Note::Initialized).await;
                 self.tools.session_opened();
                 self.ready.raise();
             }
-            Plan::Call(call, terms) => match self.permits.clone().try_acquire_owned() {
-                Ok(permit) => {
+            Plan::Call(call, terms) => match self.places.take(|| self.key_of(&call, &terms)) {
+                Ok(place) => {
                     let opened = self.calls.open(&call.id);
-                    task::spawn(self.clone().call(call, terms, opened, permit));
+                    task::spawn(self.clone().call(call, terms, opened, place));
                 }
-                Err(_) => {
-                    let text = format!("nothing was sent: {CALLS} calls are under way; try again later");
-                    self.client.send(error_line(&call.id, TRANSPORT_ERROR, &text, None)).await;
+                Err(problem) => self.too_much(&call.id, &problem).await,
+            },
+            Plan::Status(call) => match self.places.take(|| None) {
+                Ok(permit) => {
+                    let proxy = self.clone();
+                    drop(task::spawn(async move {
+                        proxy.answer_status(&call).await;
+                        drop(permit);
+                    }));
                 }
+                Err(problem) => self.too_much(&call.id, &problem).await,
+            },
+            Plan::Task(id, request, params) => match self.places.take(|| None) {
+                Ok(permit) => {
+                    let proxy = self.clone();
+                    drop(task::spawn(async move {
+                        proxy.answer_task(&id, request, &params).await;
+                        drop(permit);
+                    }));
+                }
+                Err(problem) => self.too_much(&id, &problem).await,
             },
             Plan::Withhold => {}
             Plan::Answer(line) => self.client.send(line).await,
         }
     }
 
-    async fn pass(&self, line: Bytes, note: Note) {
+    async fn too_much(&self, id: &str, problem: &TooMuch) {
+        let text = format!("nothing was sent: {problem}");
+        let data = json!({ "type": problem.kind() });
+        self.client.send(error_line(id, TRANSPORT_ERROR, &text, Some(&data))).await;
+    }
+
+    async fn pass(&self, message: Incoming, note: Note) {
         let ids: Vec<String> = match &note {
             Note::Requests(requests) => requests.iter().map(|(id, _)| id.clone()).collect(),
             _ => Vec::new(),
         };
-        if !self.server.pass(line, note).await {
+        if !self.server.pass(message, note).await {
             for id in ids {
                 let text = "nothing was sent: the server process has ended";
                 self.client.send(error_line(&id, TRANSPORT_ERROR, text, None)).await;
@@ -240,48 +324,21 @@ impl Proxy {
     }
 }
 
-fn bytes(held: &VecDeque<Bytes>) -> usize {
-    held.iter().map(Bytes::len).sum()
+fn bytes(held: &VecDeque<Incoming>) -> usize {
+    held.iter().map(|message| message.line.len()).sum()
 }
 
 /// Whether a line cancels a call that is still held: then neither goes any further.
-fn withdraws(line: &[u8], held: &mut VecDeque<Bytes>) -> bool {
+fn withdraws(line: &[u8], held: &mut VecDeque<Incoming>) -> bool {
     let Frame::Notification { method, params } = parse(line) else { return false };
     let Some(cancelled) = (method == "notifications/cancelled").then(|| cancelled_id(params)).flatten() else {
         return false;
     };
-    let found = held.iter().position(|line| match parse(line) {
+    let found = held.iter().position(|message| match parse(&message.line) {
         Frame::Request { id, method, .. } => method == "tools/call" && IdKey::new(id) == cancelled,
         _ => false,
     });
     found.and_then(|at| held.remove(at)).is_some()
-}
-
-/// A task that ends with its owner.
-struct AbortOnDrop(JoinHandle<()>);
-
-impl Drop for AbortOnDrop {
-    fn drop(&mut self) {
-        self.0.abort();
-    }
-}
-
-async fn read_lines<R: AsyncRead + Unpin>(stdin: R, lines: mpsc::Sender<Bytes>) {
-    let mut stdin = Lines::new(stdin);
-    loop {
-        match stdin.next().await {
-            Ok(Some(line)) => {
-                if lines.send(line).await.is_err() {
-                    return;
-                }
-            }
-            Ok(None) => return,
-            Err(error) => {
-                tracing::error!(%error, "the client's messages can't be read");
-                return;
-            }
-        }
-    }
 }
 
 /// The requests in a member of a batch that needs nothing but to be passed on; `None` for every other member.
@@ -292,9 +349,9 @@ fn plain(proxy: &Proxy, frame: &Frame<'_>) -> Option<Option<(String, Option<Opti
             let annotations = proxy.tools.known(&tool);
             let decision = decide_by_configuration(&proxy.config, &tool)
                 .or_else(|| annotations.map(|annotations| decide(&proxy.config, &tool, annotations.as_ref())));
-            (decision == Some(Decision::Pass)).then(|| Some(((*id).to_owned(), None)))
+            matches!(decision, Some(Decision::Pass | Decision::Watch)).then(|| Some(((*id).to_owned(), None)))
         }
-        Frame::Request { method, .. } if method == "initialize" => None,
+        Frame::Request { method, .. } if Adds::to(method).is_some() || method.starts_with("tasks/") => None,
         Frame::Request { id, .. } => Some(Some(((*id).to_owned(), None))),
         Frame::Notification { method, .. } => {
             let aside = ["tools/call", "notifications/initialized", "notifications/cancelled"];
@@ -306,87 +363,22 @@ fn plain(proxy: &Proxy, frame: &Frame<'_>) -> Option<Option<(String, Option<Opti
     }
 }
 
-/// Takes the server's messages to where they belong.
-#[derive(Clone)]
-pub(crate) struct FromServer {
-    pub(crate) book: Arc<Book>,
-    pub(crate) client: ClientSink,
-    pub(crate) tools: Arc<Tools>,
-}
-
-/// What becomes of a message of the server.
-enum Inward {
-    Relay,
-    Replace(Bytes),
-    Keep,
-}
-
-impl OnLine for FromServer {
-    async fn line(&self, line: Bytes) {
-        let frame = parse(&line);
-        let Frame::Batch(members) = frame else {
-            match self.sort(&frame, &line) {
-                Inward::Relay => self.client.send(line).await,
-                Inward::Replace(line) => self.client.send(line).await,
-                Inward::Keep => {}
-            }
-            return;
-        };
-        let sorted: Vec<(&str, Inward)> = members
-            .into_iter()
-            .map(|member| (member, self.sort(&parse_valid(member), &line.slice_ref(member.as_bytes()))))
-            .collect();
-        if sorted.iter().all(|(_, inward)| matches!(inward, Inward::Relay)) {
-            return self.client.send(line.clone()).await;
-        }
-        for (member, inward) in sorted {
-            match inward {
-                Inward::Relay => self.client.send(line.slice_ref(member.as_bytes())).await,
-                Inward::Replace(line) => self.client.send(line).await,
-                Inward::Keep => {}
-            }
-        }
-    }
-}
-
-impl FromServer {
-    fn sort(&self, frame: &Frame<'_>, line: &Bytes) -> Inward {
-        match frame {
-            Frame::Response { id, body } => match self.book.server_answers(id, *body) {
-                Goes::On => Inward::Relay,
-                Goes::Nowhere => Inward::Keep,
-            },
-            Frame::Request { id, .. } => {
-                let Some(new) = self.book.server_asks(id) else {
-                    return Inward::Relay;
-                };
-                match str::from_utf8(line).ok().and_then(|text| splice::set(text, "id", &new)) {
-                    Some(line) => Inward::Replace(line.into()),
-                    None => Inward::Relay,
-                }
-            }
-            Frame::Notification { method, .. } if method == "notifications/tools/list_changed" => {
-                self.tools.list_changed();
-                Inward::Relay
-            }
-            _ => Inward::Relay,
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn a_held_call_can_be_withdrawn() {
+        let context = Arc::new(Context::default());
+        let message = |line: Bytes| Incoming::bare(line, &context);
         let call =
             |id: &str| Bytes::from(format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"tools/call","params":{{}}}}"#));
         let cancel = |id: &str| {
             format!(r#"{{"jsonrpc":"2.0","method":"notifications/cancelled","params":{{"requestId":{id}}}}}"#)
         };
-        let mut held =
-            VecDeque::from([call("1"), call("\"1\""), Bytes::from_static(b"{\"id\":2,\"method\":\"ping\"}")]);
+        let mut held = VecDeque::from(
+            [call("1"), call("\"1\""), Bytes::from_static(b"{\"id\":2,\"method\":\"ping\"}")].map(message),
+        );
         assert!(!withdraws(cancel("3").as_bytes(), &mut held));
         assert!(
             !withdraws(cancel("2").as_bytes(), &mut held),
@@ -395,6 +387,6 @@ mod tests {
         assert!(!withdraws(&call("1"), &mut held));
         assert!(withdraws(cancel("1").as_bytes(), &mut held));
         assert_eq!(held.len(), 2);
-        assert_eq!(held[0], call("\"1\""));
+        assert_eq!(held[0].line, call("\"1\""));
     }
 }

@@ -7,6 +7,7 @@ use settled::Permit;
 use tokio::sync::{mpsc, oneshot};
 
 use crate::book::{Book, OwnReply};
+use crate::context::{Context, Incoming};
 use crate::frame::IdKey;
 use crate::lines::QUEUE;
 use crate::splice::quoted;
@@ -29,18 +30,31 @@ pub(crate) enum Note {
 /// A message on its way to the server.
 pub(crate) enum ToServer {
     /// One of the client's, as it came.
-    Pass { line: Bytes, note: Note },
+    Pass { message: Incoming, note: Note },
     /// A request of the proxy's own.
     Own {
         line: Bytes,
         id: String,
         /// Without it, it may not be sent any more.
         permit: Option<Permit>,
+        /// What came with the message that this is sent for.
+        context: Arc<Context>,
         written: oneshot::Sender<()>,
         reply: oneshot::Sender<OwnReply>,
     },
     /// There are no more.
     Close,
+}
+
+/// A request of the proxy's own.
+pub(crate) struct Own<'a> {
+    pub(crate) method: &'a str,
+    /// The parameters' text.
+    pub(crate) params: &'a str,
+    /// Without it, it may not be sent any more.
+    pub(crate) permit: Option<Permit>,
+    /// What came with the message that it is sent for.
+    pub(crate) context: &'a Arc<Context>,
 }
 
 /// The way to the server. All messages go through one bounded queue, in order.
@@ -58,30 +72,25 @@ impl ServerHandle {
     }
 
     /// Passes a line on. `false` if the proxy is at its end.
-    pub(crate) async fn pass(&self, line: Bytes, note: Note) -> bool {
-        self.queue.send(ToServer::Pass { line, note }).await.is_ok()
+    pub(crate) async fn pass(&self, message: Incoming, note: Note) -> bool {
+        self.queue.send(ToServer::Pass { message, note }).await.is_ok()
+    }
+
+    /// Sends a request of the proxy's own, on nobody's behalf, and waits for its answer.
+    pub(crate) async fn request(&self, method: &str, params: &str) -> OwnReply {
+        self.send(Own { method, params, permit: None, context: &Arc::default() }, || {}).await
     }
 
     /// Sends a request of the proxy's own, once, and waits for its answer. `written` is called when all of it has left
-    /// this process. If this is dropped before it was sent, it never is.
-    pub(crate) async fn request(&self, method: &str, params: &str, written: impl FnOnce()) -> OwnReply {
-        self.permitted(method, params, None, written).await
-    }
-
-    /// As [`request`](Self::request); nothing is sent once the permit has ended.
-    pub(crate) async fn permitted(
-        &self,
-        method: &str,
-        params: &str,
-        permit: Option<Permit>,
-        written: impl FnOnce(),
-    ) -> OwnReply {
+    /// this process. If this is dropped before it was sent, it never is; nor once its permit has ended.
+    pub(crate) async fn send(&self, own: Own<'_>, written: impl FnOnce()) -> OwnReply {
+        let Own { method, params, permit, context } = own;
         let id = self.book.next_id();
         let line = request_line(&id, method, Some(params));
         let (reply, answer) = oneshot::channel();
         let (on_written, was_written) = oneshot::channel();
         let _forget = ForgetOnDrop(&self.book, id.clone());
-        let message = ToServer::Own { line, id, permit, written: on_written, reply };
+        let message = ToServer::Own { line, id, permit, context: context.clone(), written: on_written, reply };
         if self.queue.send(message).await.is_err() {
             return OwnReply::NotSent("the server process has ended".to_owned());
         }

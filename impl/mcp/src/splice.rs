@@ -14,9 +14,14 @@ pub(crate) struct Member<'a> {
     start: usize,
 }
 
-impl Member<'_> {
+impl<'a> Member<'a> {
+    /// The name's own text, with its quotes.
+    pub(crate) fn name(&self) -> &'a str {
+        self.name
+    }
+
     /// Whether this is its name, however that is escaped.
-    fn is(&self, name: &str) -> bool {
+    pub(crate) fn is(&self, name: &str) -> bool {
         let plain = self.name.get(1..self.name.len().saturating_sub(1));
         plain == Some(name)
             || self.name.contains('\\') && serde_json::from_str::<String>(self.name).is_ok_and(|own| own == name)

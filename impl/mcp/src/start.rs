@@ -1,5 +1,6 @@
 //! How the server is started: as a process, or as anything else that takes lines and gives lines.
 
+use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::future::Future;
 use std::io;
@@ -45,6 +46,8 @@ pub enum EndBy {
 pub(crate) struct Program {
     pub(crate) program: OsString,
     pub(crate) arguments: Vec<OsString>,
+    /// Variables that are added to its environment.
+    pub(crate) env: BTreeMap<String, String>,
 }
 
 impl StartServer for Program {
@@ -53,6 +56,7 @@ impl StartServer for Program {
     fn start(&self) -> io::Result<Started> {
         let mut child = Command::new(&self.program)
             .args(&self.arguments)
+            .envs(&self.env)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::inherit())

@@ -17,13 +17,13 @@ use crate::flag::Flag;
 use crate::frame::IdKey;
 use crate::lines::ClientSink;
 use crate::process::{Process, Written};
-use crate::relay::FromServer;
+use crate::inward::FromServer;
 use crate::server::{Note, ServerHandle, TRANSPORT_ERROR, ToServer, request_line};
 use crate::start::StartServer;
 use crate::tools::Tools;
 
 /// What is said of a call that was still queued when this process had lost the right to send it.
-const FENCED: &str =
+pub(crate) const FENCED: &str =
     "this process was stopped, or cut off from the ledger, for longer than its lease, and has been fenced";
 
 /// At most this many restarts …
@@ -48,6 +48,7 @@ pub(crate) struct Supervisor {
     closing: Flag,
     /// The time for an orderly end is over.
     give_up: Flag,
+    longest: usize,
 }
 
 /// What [`Supervisor::start`] needs.
@@ -57,6 +58,8 @@ pub(crate) struct Wiring {
     pub(crate) tools: Arc<Tools>,
     pub(crate) closing: Flag,
     pub(crate) give_up: Flag,
+    /// How many bytes a message of the server may have.
+    pub(crate) longest: usize,
 }
 
 /// Why a process is served no longer.
@@ -75,10 +78,10 @@ impl Supervisor {
         starts: Arc<dyn StartServer>,
         wiring: Wiring,
     ) -> Result<(ServerHandle, Supervisor, Process), ProxyError> {
-        let Wiring { book, client, tools, closing, give_up } = wiring;
+        let Wiring { book, client, tools, closing, give_up, longest } = wiring;
         let (handle, queue) = ServerHandle::new(book.clone());
         let from_server = FromServer { book: book.clone(), client: client.clone(), tools: tools.clone() };
-        let supervisor = Supervisor { program, starts, queue, book, client, tools, from_server, closing, give_up };
+        let supervisor = Supervisor { program, starts, queue, book, client, tools, from_server, closing, give_up, longest };
         let process = supervisor
             .spawn()
             .map_err(|source| ProxyError::CannotStart { program: supervisor.program.clone(), source })?;
@@ -86,7 +89,7 @@ impl Supervisor {
     }
 
     fn spawn(&self) -> std::io::Result<Process> {
-        Process::start(&*self.starts, self.from_server.clone())
+        Process::start(&*self.starts, self.longest, self.from_server.clone())
     }
 
     /// Serves one process after the other until the client is gone. Returns the last one's status.
@@ -162,11 +165,11 @@ impl Supervisor {
         held: &mut Option<ToServer>,
     ) -> Option<End> {
         let line = match &message {
-            ToServer::Pass { line, note } => {
-                if !self.note(line, note).await {
+            ToServer::Pass { message, note } => {
+                if !self.note(&message.line, note).await {
                     return None;
                 }
-                line.clone()
+                message.line.clone()
             }
             // Nobody waits for its answer any more.
             ToServer::Own { reply, .. } if reply.is_closed() => return None,
@@ -177,11 +180,11 @@ impl Supervisor {
         let mut permit = None;
         let mut waited_for = None;
         let message = match message {
-            ToServer::Own { line, id, permit: permitted, written, reply } => {
+            ToServer::Own { line, id, permit: permitted, context, written, reply } => {
                 self.book.own_request(&id, reply);
                 permit.clone_from(&permitted);
                 waited_for = Some(id.clone());
-                own = Some((line, id, permitted, written));
+                own = Some((line, id, permitted, context, written));
                 None
             }
             other => Some(other),
@@ -216,15 +219,15 @@ impl Supervisor {
             }
             Written::Nothing => {
                 *held = match (message, own) {
-                    (Some(ToServer::Pass { line, note }), _) => {
+                    (Some(ToServer::Pass { message, note }), _) => {
                         if let Note::Requests(requests) = &note {
                             requests.iter().for_each(|(id, _)| self.book.cancels(&IdKey::new(id)));
                         }
-                        Some(ToServer::Pass { line, note })
+                        Some(ToServer::Pass { message, note })
                     }
-                    (_, Some((line, id, permit, written))) => {
+                    (_, Some((line, id, permit, context, written))) => {
                         let reply = self.book.take_back(&id);
-                        reply.map(|reply| ToServer::Own { line, id, permit, written, reply })
+                        reply.map(|reply| ToServer::Own { line, id, permit, context, written, reply })
                     }
                     _ => None,
                 };
@@ -367,7 +370,7 @@ impl Supervisor {
                     self.client.send(error_line(&id, TRANSPORT_ERROR, &text, None)).await;
                 }
             }
-            ToServer::Pass { line, note: Note::Initialized } => self.book.initialized(line),
+            ToServer::Pass { message, note: Note::Initialized } => self.book.initialized(message.line),
             ToServer::Own { reply, .. } => drop(reply.send(OwnReply::NotSent(reason.to_owned()))),
             ToServer::Pass { .. } | ToServer::Close => {}
         }

@@ -1,5 +1,6 @@
 //! A tool behind the MCP server, as the engine sees it.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,13 +12,17 @@ use settled_protocol::{AttemptId, Digest, ErrorClass, Key, SealScope};
 use tokio::sync::Semaphore;
 
 use crate::answer::{asks_for_input, stored};
+use crate::at_rest::{Secrets, Unreadable};
 use crate::book::OwnReply;
-use crate::config::{Answers, Kind, ToolConfig};
+use crate::config::{Answers, Kind, Messages, ToolConfig};
+use crate::context::Context;
 use crate::flag::Flag;
 use crate::keys;
-use crate::server::{ServerHandle, TRANSPORT_ERROR};
+use crate::server::{Own, ServerHandle, TRANSPORT_ERROR};
+use crate::session::Attempts;
 use crate::splice::{self, quoted};
 use crate::tools::Tools;
+use crate::upstream::proves::Refusal;
 
 /// JSON-RPC errors that come instead of a run of the tool: parse error, invalid request, unknown method, invalid
 /// parameters.
@@ -28,6 +33,10 @@ const LONGEST_REST: f64 = 24.0 * 60.0 * 60.0;
 
 /// Sends `tools/call` with the parameters that the client sent.
 pub(crate) struct McpTool {
+    /// What came with the call.
+    pub(crate) context: Arc<Context>,
+    /// What is out at the server.
+    pub(crate) attempts: Attempts,
     pub(crate) server: ServerHandle,
     /// What the server says of its tools.
     pub(crate) tools: Arc<Tools>,
@@ -35,6 +44,12 @@ pub(crate) struct McpTool {
     pub(crate) ready: Flag,
     /// Nobody will open it any more.
     pub(crate) closing: Flag,
+    /// The words for what was found out.
+    pub(crate) messages: Arc<Messages>,
+    /// How confidential calls are kept.
+    pub(crate) secrets: Secrets,
+    /// The parameters as the client sent them, while somebody has them who did.
+    pub(crate) clear: Option<String>,
     /// What is declared of it.
     pub(crate) declared: Option<Arc<ToolConfig>>,
     /// Held while a tool of the server is asked.
@@ -49,22 +64,27 @@ impl Tool for McpTool {
         if !self.is_open().await {
             return not_sent("no client has opened a session with the server");
         }
-        let Some(params) = self.params(outgoing) else {
-            return not_sent("the recorded arguments of this call can't be read");
+        let params = match self.read(&outgoing.key, &outgoing.arguments).map(|kept| self.params(outgoing, &kept)) {
+            Ok(Some(params)) => params,
+            Ok(None) => return not_sent("the recorded arguments of this call can't be read"),
+            Err(problem) => return not_sent(&format!("what was recorded of this call can't be read: {problem}")),
         };
-        let answer = self.server.permitted("tools/call", &params, Some(outgoing.permit()), || outgoing.sent()).await;
+        let _out = self.attempts.begin().await;
+        let own =
+            Own { method: "tools/call", params: &params, permit: Some(outgoing.permit()), context: &self.context };
+        let answer = self.server.send(own, || outgoing.sent()).await;
         match &self.declared {
-            Some(declared) => reply(answer, &declared.answers),
+            Some(declared) => self.kept(&outgoing.key, reply(answer, &declared.answers)),
             None => reply(answer, &Answers::default()),
         }
     }
 
     async fn observe(&self, question: &Question) -> Seen {
-        self.ask(question, None).await
+        self.kept_of(&question.key, self.ask(question, None).await)
     }
 
     async fn seal(&self, question: &Question, scope: SealScope) -> Seen {
-        self.ask(question, Some(scope)).await
+        self.kept_of(&question.key, self.ask(question, Some(scope)).await)
     }
 }
 
@@ -78,13 +98,45 @@ impl McpTool {
         }
     }
 
-    fn params(&self, outgoing: &Outgoing) -> Option<String> {
-        let params = str::from_utf8(&outgoing.arguments).ok()?;
-        let (key_as, attempt_as) = match self.declared.as_ref().map(|declared| &declared.kind) {
-            Some(Kind::Deduplicates { pass_key_as, .. }) => (Some(pass_key_as), None),
-            Some(Kind::Observable { pass_key_as, .. }) => (pass_key_as.as_ref(), None),
-            Some(Kind::Sealable { pass_key_as, pass_attempt_as, .. }) => (Some(pass_key_as), Some(pass_attempt_as)),
-            Some(Kind::Opaque | Kind::Passed) | None => (None, None),
+    /// The parameters of a call as the client sent them.
+    pub(crate) fn read<'a>(&'a self, key: &Key, kept: &'a Bytes) -> Result<Cow<'a, str>, Unreadable> {
+        let kept = str::from_utf8(kept).map_err(|_| Unreadable::Damaged)?;
+        match (self.secrets.read(key, kept), &self.clear) {
+            // What was not kept is known to whoever asks now: the fingerprint says that it is the same.
+            (Err(Unreadable::Redacted), Some(clear)) => Ok(Cow::Borrowed(clear)),
+            (read, _) => read,
+        }
+    }
+
+    /// A reply, as it is kept.
+    fn kept(&self, key: &Key, reply: ToolReply) -> ToolReply {
+        match reply {
+            ToolReply::Result(body) => ToolReply::Result(self.keep(key, body)),
+            ToolReply::Error(class, body) => ToolReply::Error(class, self.keep(key, body)),
+            ToolReply::Busy { retry_after, body } => ToolReply::Busy { retry_after, body: self.keep(key, body) },
+            ToolReply::ConnectionLost => ToolReply::ConnectionLost,
+        }
+    }
+
+    fn kept_of(&self, key: &Key, seen: Seen) -> Seen {
+        match seen {
+            Seen::Applied(body) => Seen::Applied(self.keep(key, body)),
+            other => other,
+        }
+    }
+
+    fn keep(&self, key: &Key, body: Bytes) -> Bytes {
+        match &self.declared {
+            Some(declared) => self.secrets.keep_answer(key, body, &declared.confidential),
+            None => body,
+        }
+    }
+
+    fn params(&self, outgoing: &Outgoing, params: &str) -> Option<String> {
+        let key_as = self.declared.as_ref().and_then(|declared| declared.pass_key_as.as_ref());
+        let attempt_as = match self.declared.as_ref().map(|declared| &declared.kind) {
+            Some(Kind::Sealable { pass_attempt_as, .. }) => Some(pass_attempt_as),
+            _ => None,
         };
         if key_as.is_none() && attempt_as.is_none() {
             return Some(params.to_owned());
@@ -114,7 +166,7 @@ pub(crate) fn passed_key(key: &Key, of: AttemptId) -> String {
 }
 
 /// What an answer proves (rule 2).
-fn reply(reply: OwnReply, declared: &Answers) -> ToolReply {
+pub(crate) fn reply(reply: OwnReply, declared: &Answers) -> ToolReply {
     let evidence = || evidence(&reply);
     let any = |conditions: &[settled_observers::Condition]| {
         // A result that is no error may well quote one.
@@ -149,6 +201,18 @@ fn reply(reply: OwnReply, declared: &Answers) -> ToolReply {
         }
         OwnReply::Lost => ToolReply::ConnectionLost,
         OwnReply::NotSent(reason) => not_sent(&reason),
+        OwnReply::Refused(refusal) => refused(refusal),
+    }
+}
+
+/// The server did not run it, and may when it is asked again.
+fn refused(refusal: Refusal) -> ToolReply {
+    let message = quoted(&format!("it was not run: {}", refusal.words));
+    let error = format!(r#"{{"code":{TRANSPORT_ERROR},"message":{message},"data":{}}}"#, refusal.data);
+    let body = Bytes::from(stored("error", &error));
+    match refusal.again {
+        Some(after) => ToolReply::Busy { retry_after: Some(after), body },
+        None => ToolReply::Error(ErrorClass::NotRun, body),
     }
 }
 
@@ -161,7 +225,7 @@ fn body(reply: &OwnReply) -> Option<Bytes> {
     match reply {
         OwnReply::Result(result) => Some(stored("result", result).into()),
         OwnReply::Error(error) => Some(stored("error", error).into()),
-        OwnReply::Lost | OwnReply::NotSent(_) => None,
+        OwnReply::Lost | OwnReply::NotSent(_) | OwnReply::Refused(_) => None,
     }
 }
 
@@ -174,7 +238,7 @@ fn evidence(reply: &OwnReply) -> Evidence {
             body: serde_json::from_str(error).ok(),
             ..Evidence::default()
         },
-        OwnReply::Lost | OwnReply::NotSent(_) => Evidence::default(),
+        OwnReply::Lost | OwnReply::NotSent(_) | OwnReply::Refused(_) => Evidence::default(),
     }
 }
 

@@ -12,10 +12,13 @@ use tokio::time::{Instant, sleep, timeout_at};
 
 use crate::book::OwnReply;
 use crate::config::{Ask, Config, Kind};
-use crate::guard::{Annotations, undeclared};
+use crate::definition;
+use crate::guard::{Annotations, is_new, undeclared};
+use crate::unreviewed::Unreviewed;
 use crate::observe::may_be_asked;
 use crate::server::ServerHandle;
 use crate::splice::{self, quoted};
+use crate::status;
 
 /// How long a call waits for the list.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -23,10 +26,13 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// How long to wait before a list is read again that changed while it was read.
 const PAUSE: Duration = Duration::from_millis(200);
 
+/// The longest wait before a server is asked again that can't be reached.
+const LONGEST_PAUSE: Duration = Duration::from_secs(30);
+
 /// No server has more pages; one that never stops naming another is not followed for ever.
 const PAGES: usize = 1000;
 
-type List = Arc<HashMap<String, Annotations>>;
+pub(crate) type List = Arc<HashMap<String, Annotations>>;
 
 /// The list of tools, kept fresh by [`Tools::keep`].
 pub(crate) struct Tools {
@@ -113,6 +119,11 @@ impl Tools {
         self.list.borrow().as_ref().map(|list| list.get(tool).copied())
     }
 
+    /// Whether clients check what this tool answers, and refuse what does not fit.
+    pub(crate) fn has_output_schema(&self, tool: &str) -> bool {
+        self.known(tool).flatten().is_some_and(|listed| listed.has_output_schema)
+    }
+
     /// Resolves when the list is there. One that takes too long, or changes all the time, is done without: only the calls
     /// that came meanwhile have waited for it.
     pub(crate) async fn listed(&self) {
@@ -161,14 +172,20 @@ impl Tools {
         let mut named = HashSet::new();
         let mut before = List::default();
         let mut unasked = HashSet::new();
+        let mut unreviewed = Unreviewed::default();
+        let mut failed = 0;
         loop {
             self.wanted.notified().await;
             let asked = self.asked.load(Ordering::Acquire);
             let meta = self.meta.lock().unwrap_or_else(PoisonError::into_inner).clone();
-            let list = match read(&server, meta.as_deref()).await {
+            let read = read(&server, meta.as_deref()).await;
+            let out_of_reach = matches!(read, Read::Nothing);
+            failed = if matches!(read, Read::List(_)) { 0 } else { failed + 1 };
+            let list = match read {
                 Read::List(list) => Arc::new(list),
-                // The next process is asked, if there is one.
+                // The next process is asked, if there is one; a server behind HTTP, after a while.
                 Read::Lost => {
+                    sleep(longer_and_longer(failed)).await;
                     self.wanted.notify_one();
                     continue;
                 }
@@ -184,10 +201,14 @@ impl Tools {
                     "settled.toml declares tools that the server does not have: is a name misspelt?"
                 );
             }
+            if config.status_tool && list.contains_key(status::TOOL) && named.insert(status::TOOL.to_owned()) {
+                tracing::warn!("the server has a tool `{}` of its own: `status_tool` offers none", status::TOOL);
+            }
             warn_of_observers(&config, &list, &mut unasked);
+            unreviewed.look(&config, &list);
             let mut new: Vec<&str> = list
                 .iter()
-                .filter(|(name, annotations)| undeclared(&config, name, annotations) && !named.contains(*name))
+                .filter(|(name, annotations)| undeclared(&config, name, annotations) && !is_new(&config, name) && !named.contains(*name))
                 .map(|(name, _)| name.as_str())
                 .collect();
             if !new.is_empty() {
@@ -202,7 +223,22 @@ impl Tools {
             if !self.read(list, asked) {
                 sleep(PAUSE).await;
             }
+            if out_of_reach {
+                tokio::select! {
+                    () = sleep(longer_and_longer(failed)) => {}
+                    () = self.wanted.notified() => {}
+                }
+                self.wanted.notify_one();
+            }
         }
+    }
+}
+
+/// How long to wait before a server is asked again that did not answer: the first time not at all.
+fn longer_and_longer(failed: u32) -> Duration {
+    match failed.checked_sub(2) {
+        Some(times) => PAUSE.saturating_mul(1 << times.min(16)).min(LONGEST_PAUSE),
+        None => Duration::ZERO,
     }
 }
 
@@ -256,22 +292,31 @@ async fn read(server: &ServerHandle, meta: Option<&str>) -> Read {
         .into_iter()
         .flatten()
         .collect();
-        let result = match server.request("tools/list", &format!("{{{}}}", members.join(",")), || {}).await {
+        let result = match server.request("tools/list", &format!("{{{}}}", members.join(","))).await {
             OwnReply::Result(result) => result,
             OwnReply::Lost => return Read::Lost,
             OwnReply::Error(error) => {
                 tracing::warn!(%error, "the server does not list its tools: they count as not annotated");
                 return Read::List(list);
             }
-            OwnReply::NotSent(_) => return Read::Nothing,
+            OwnReply::NotSent(_) | OwnReply::Refused(_) => return Read::Nothing,
         };
         let Ok(page) = serde_json::from_str::<Page<'_>>(&result) else {
             tracing::warn!("the server's list of tools can't be read: they count as not annotated");
             return Read::List(list);
         };
         // A tool that can't be read counts as not annotated.
-        let tools = page.tools.iter().filter_map(|tool| serde_json::from_str::<Tool>(tool.get()).ok());
-        list.extend(tools.map(|tool| (tool.name, tool.annotations.unwrap_or_default())));
+        for text in page.tools {
+            if let Ok(tool) = serde_json::from_str::<Tool>(text.get()) {
+                let annotations = Annotations {
+                    definition: Some(definition::digest(text.get())),
+                    has_output_schema: splice::get(text.get(), "outputSchema").is_some_and(|schema| schema != "null"),
+                    ..tool.annotations.unwrap_or_default()
+                };
+                let several = list.get(&tool.name).map(|other: &Annotations| other.of_both(annotations));
+                list.insert(tool.name, several.unwrap_or(annotations));
+            }
+        }
         match page.next {
             Some(next) if cursor.as_ref() != Some(&next) => cursor = Some(next),
             _ => return Read::List(list),

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use settled_mcp::Config;
-use settled_mcp::config::{Kind, Repeats};
+use settled_mcp::config::{KeyFrom, Kind, Repeats};
 
 fn parse(text: &str) -> Result<Config, String> {
     Config::parse("dir/settled.toml".as_ref(), text).map_err(|error| error.to_string())
@@ -55,12 +55,13 @@ fn a_full_configuration() {
     assert_eq!(config.defaults.slow_answer, Duration::from_secs(2));
     assert_eq!(config.defaults.retry_doubt, Duration::from_secs(20));
     let charge = &config.tools["charge"];
-    assert_eq!(charge.key.as_deref(), Some(&["customer".to_owned(), "order_id".to_owned()][..]));
+    assert_eq!(charge.key, Some(KeyFrom::Arguments(vec!["customer".to_owned(), "order_id".to_owned()])));
     assert_eq!((charge.repeat, charge.answers.errors_final), (Some(Repeats::Replay), true));
     assert_eq!((charge.retention.window, charge.timeout), (Duration::from_secs(172_800), Duration::from_secs(30)));
     let pay = &config.tools["pay"];
     let (limit, margin) = (Duration::from_secs(86_400), Duration::from_secs(60));
-    assert_eq!(pay.kind, Kind::Deduplicates { pass_key_as: "idempotency_key".to_owned(), limit, margin });
+    assert_eq!(pay.kind, Kind::Deduplicates { limit, margin });
+    assert_eq!(pay.pass_key_as.as_deref(), Some("idempotency_key"));
     // A tool must not meet its key again as a new operation before it has forgotten the old one.
     assert_eq!(pay.retention.window, limit);
     assert_eq!(pay.repeat, Some(Repeats::NewAfterDelivery));
@@ -81,7 +82,7 @@ fn unknown_fields_and_wrong_types() {
     refused("\n[tools.charge]\nkeys = ['a']", 3, &["keys", "`key`"]);
     refused("[defaults]\nwindows = '1h'", 2, &["windows", "`window`"]);
     refused("[tools.charge]\n\nguard = 'yes'", 3, &["string", "boolean", "guard"]);
-    refused("[tools.charge]\nkey = 'order_id'", 2, &["sequence", "key"]);
+    refused("[tools.charge]\nkey = 'order_id'", 2, &["names no argument", "key", "`{order_id}`"]);
     refused("[tools.charge]\nwindow = 24", 2, &["24", "string", "window"]);
     refused("scope = ", 1, &[]);
     refused("scope = 'a'\nscope = 'b'", 2, &["scope", "duplicate"]);
@@ -128,4 +129,41 @@ fn contradictions() {
 fn a_file_that_is_not_there() {
     let error = Config::load("/nonexistent/settled.toml".as_ref()).unwrap_err().to_string();
     assert!(error.starts_with("/nonexistent/settled.toml: can't be read"), "{error}");
+}
+
+#[test]
+fn keys_by_template_and_what_is_ephemeral() {
+    let config = parse(
+        "[tools.a]\nkey = '{customer.id}:{order}'\nephemeral = ['timestamp', '/auth/token']\npass_key_as = 'k'\n\
+         [tools.b]\nephemeral = ['/a~1b/c']",
+    )
+    .unwrap();
+    let Some(KeyFrom::Template(template)) = &config.tools["a"].key else { panic!("a template") };
+    assert_eq!(template.text(), "{customer.id}:{order}");
+    assert_eq!(template.arguments(), [vec!["customer".to_owned(), "id".to_owned()], vec!["order".to_owned()]]);
+    assert_eq!((config.tools["a"].kind.clone(), config.tools["a"].repeat), (Kind::Opaque, Some(Repeats::Replay)));
+    assert_eq!(config.tools["b"].ephemeral[0].steps(), ["a/b", "c"]);
+
+    refused("[tools.a]\nkey = 'order'", 2, &["`tools.a.key`", "names no argument"]);
+    refused("[tools.a]\nkey = '{order'", 2, &["`tools.a.key`", "without its partner"]);
+    refused("[tools.a]\nkey = '{$key}'", 2, &["`tools.a.key`", "name of an argument"]);
+    refused("[tools.a]\nkey = 7", 2, &["`tools.a.key`", "`[\"order_id\"]`"]);
+    refused("[tools.a]\nkey = [7]", 2, &["`tools.a.key`", "a list of arguments' names"]);
+    refused("[tools.a]\nephemeral = ['']", 2, &["`tools.a.ephemeral`", "empty name"]);
+    for key in ["['t']", "'{t}'", "'{t.x}'"] {
+        refused(&format!("[tools.a]\nkey = {key}\nephemeral = ['t']"), 3, &["`tools.a.ephemeral`", "part of `key`"]);
+    }
+    refused("[tools.a]\nkey = '{k}'\npass_key_as = 'k'", 3, &["`tools.a.pass_key_as`", "also named in `key`"]);
+    refused("[tools.a]\nguard = false\nephemeral = ['t']", 3, &["`tools.a.ephemeral`", "unguarded"]);
+    refused("[tools.a]\nkind = 'read-only'\npass_key_as = 'k'", 3, &["`tools.a.pass_key_as`", "unguarded"]);
+}
+
+#[test]
+fn how_long_the_client_waits() {
+    let config =
+        parse("status_tool = true\ntasks = true\n[defaults]\nclient_timeout = '60s'\nkeep_alive = true").unwrap();
+    assert_eq!(config.defaults.client_timeout, Some(Duration::from_secs(60)));
+    assert!(config.defaults.keep_alive && config.status_tool && config.tasks);
+    refused("[defaults]\nclient_timeout = '1 apple'", 2, &["`defaults.client_timeout`", "span of time"]);
+    refused("[defaults]\nkeep_alive = true", 2, &["`defaults.keep_alive`", "`client_timeout`"]);
 }

@@ -63,8 +63,8 @@ const CHARGE: &str = r#"
 fn everything_about_a_tool() {
     let config = parse(CHARGE).unwrap();
     let charge = &config.tools["charge"];
-    let Kind::Observable { settling, observe, pass_key_as } = &charge.kind else { panic!("{:?}", charge.kind) };
-    assert_eq!((*settling, pass_key_as), (Duration::from_secs(30), &None));
+    let Kind::Observable { settling, observe } = &charge.kind else { panic!("{:?}", charge.kind) };
+    assert_eq!((*settling, &charge.pass_key_as), (Duration::from_secs(30), &None));
     assert!(matches!(&observe.ask, Ask::Tool { name, allow_unannotated: false, .. } if name == "get_charge"));
     assert_eq!((observe.timeout, observe.within), (Duration::from_secs(5), Duration::from_secs(10)));
     assert_eq!((observe.every, observe.at_most_every), (Duration::from_secs(2), Duration::from_secs(600)));

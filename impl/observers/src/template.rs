@@ -138,6 +138,14 @@ impl Template {
         })
     }
 
+    /// The arguments that it names, each as the steps that lead to it, in their order.
+    pub fn arguments(&self) -> impl Iterator<Item = &[String]> {
+        self.pieces.iter().filter_map(|piece| match piece {
+            Piece::Argument(path) => Some(path.as_slice()),
+            Piece::Text(_) | Piece::Key | Piece::Attempt | Piece::Scope => None,
+        })
+    }
+
     /// The text with this in the place of every value.
     pub(crate) fn sample(&self, value: &str) -> String {
         let piece = |piece: &Piece| match piece {

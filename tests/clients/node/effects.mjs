@@ -4,6 +4,7 @@
 // SERVER_PID_FILE             where the server writes its pid at start
 // SERVER_DELAY_MS             how long to wait after an effect, before the answer
 // SERVER_DELAY_FIRST=K        delay only the effects that wrote the first K lines (unset: all)
+// SERVER_JSON=1               over HTTP, answer in plain JSON instead of an event stream
 // SERVER_DIE_AFTER_EFFECT=K   SIGKILL itself right after the K-th line, noted in `$EFFECTS.kills`
 //
 // Lines are counted in the file, so K keeps its meaning over restarts of the server.
@@ -56,9 +57,10 @@ export function count() {
   return lines().length;
 }
 
-/** Writes the pid file, if one is asked for. */
-export function announce() {
+/** Writes the pid file, if one is asked for, and the URL of a server over HTTP. */
+export function announce(url) {
   if (process.env.SERVER_PID_FILE) writeFileSync(process.env.SERVER_PID_FILE, `${process.pid}\n`);
+  if (url) process.stdout.write(`${url}\n`);
 }
 
 /** Makes one effect durable, then dies or waits if told to; returns the line as a receipt. */

@@ -4,6 +4,7 @@ EFFECTS                     the file; one line for each effect: `<verb> <custome
 SERVER_PID_FILE             where the server writes its pid at start
 SERVER_DELAY_MS             how long to wait after an effect, before the answer
 SERVER_DELAY_FIRST=K        delay only the effects that wrote the first K lines (unset: all)
+SERVER_JSON=1               over HTTP, answer in plain JSON instead of an event stream
 SERVER_DIE_AFTER_EFFECT=K   SIGKILL itself right after the K-th line, noted in `$EFFECTS.kills`
 
 Lines are counted in the file, so K keeps its meaning over restarts of the server.
@@ -12,8 +13,10 @@ Lines are counted in the file, so K keeps its meaning over restarts of the serve
 import math
 import os
 import signal
+import socket
 import sys
 import time
+from typing import Any
 
 import anyio
 
@@ -31,6 +34,9 @@ _PATH = os.environ.get("EFFECTS") or sys.exit("server: set EFFECTS to the file t
 _DELAY = _number("SERVER_DELAY_MS", 0)
 _DELAY_FIRST = _number("SERVER_DELAY_FIRST", math.inf)
 _DIE_AFTER = _number("SERVER_DIE_AFTER_EFFECT", 0)
+
+ANSWERS_JSON = os.environ.get("SERVER_JSON") == "1"
+"""Over HTTP, answers are plain JSON instead of an event stream."""
 
 _last_millis = 0
 
@@ -62,6 +68,16 @@ def announce() -> None:
     if file := os.environ.get("SERVER_PID_FILE"):
         with open(file, "w", encoding="utf-8") as pid:
             pid.write(f"{os.getpid()}\n")
+
+
+def serve(app: Any) -> None:
+    """Serves an application on a free port and prints its URL."""
+    import uvicorn
+
+    listener = socket.create_server(("127.0.0.1", 0))
+    announce()
+    print(f"http://127.0.0.1:{listener.getsockname()[1]}/mcp", flush=True)
+    uvicorn.Server(uvicorn.Config(app, log_level="error")).run(sockets=[listener])
 
 
 async def apply(verb: str, customer: str, cents: int) -> str:

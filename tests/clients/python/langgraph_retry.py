@@ -1,6 +1,6 @@
-"""LangGraph's default retry policy around an MCP tool: `python langgraph_retry.py -- COMMAND [ARG…]`.
+"""LangGraph's default retry policy around an MCP tool: `python langgraph_retry.py -- COMMAND [ARG…] | URL`.
 
-One node calls the tool through langchain-mcp-adapters, which starts the command anew for each call. On its first
+One node calls the tool through langchain-mcp-adapters, which starts the command, or a session, anew for each call. On its first
 two runs the node raises ConnectionError after the tool has returned, as when the answer is lost behind it.
 Prints one JSON line: `node_runs`, `returned` (what the tool returned to each run), `result` or `error`.
 """
@@ -15,6 +15,12 @@ from typing import Any, TypedDict
 os.environ["LANGSMITH_TRACING"] = "false"
 os.environ["LANGCHAIN_TRACING_V2"] = "false"
 
+# The same choice as in connection.py.
+import mcp.types
+
+if revision := os.environ.get("CLIENT_REVISION"):
+    mcp.types.LATEST_PROTOCOL_VERSION = revision
+
 from langchain_mcp_adapters.client import MultiServerMCPClient
 from langgraph.graph import END, START, StateGraph
 from langgraph.types import RetryPolicy
@@ -27,17 +33,15 @@ class State(TypedDict):
     result: dict[str, Any] | None
 
 
-async def main(command: list[str]) -> None:
-    client = MultiServerMCPClient(
-        {
-            "server": {
-                "transport": "stdio",
-                "command": command[0],
-                "args": command[1:],
-                "env": dict(os.environ),
-            }
-        }
-    )
+def connection(target: list[str]) -> dict[str, Any]:
+    if target[0] != "--":
+        return {"transport": "streamable_http", "url": target[0]}
+    _, command, *arguments = target
+    return {"transport": "stdio", "command": command, "args": arguments, "env": dict(os.environ)}
+
+
+async def main(target: list[str]) -> None:
+    client = MultiServerMCPClient({"server": connection(target)})
     runs = 0
     returned: list[dict[str, Any]] = []
 
@@ -77,7 +81,7 @@ async def main(command: list[str]) -> None:
 
 
 if __name__ == "__main__":
-    if len(sys.argv) < 3 or sys.argv[1] != "--":
-        print("usage: langgraph_retry.py -- COMMAND [ARG…]", file=sys.stderr)
+    if len(sys.argv) < 2 or sys.argv[1:] == ["--"]:
+        print("usage: langgraph_retry.py -- COMMAND [ARG…] | URL", file=sys.stderr)
         sys.exit(2)
-    asyncio.run(main(sys.argv[2:]))
+    asyncio.run(main(sys.argv[1:]))

@@ -1,5 +1,9 @@
-"""An MCP server over stdio whose tools have effects that can be counted. See effects.py for its faults."""
+"""An MCP server whose tools have effects that can be counted, over stdio or, with `--http`, over HTTP on a free port.
 
+See effects.py for its faults.
+"""
+
+import sys
 from typing import Annotated
 
 from mcp.server.fastmcp import FastMCP
@@ -53,5 +57,9 @@ async def fail_after(customer: Customer, cents: int) -> str:
 
 
 if __name__ == "__main__":
-    effects.announce()
-    server.run("stdio")
+    if sys.argv[1:] == ["--http"]:
+        server.settings.json_response = effects.ANSWERS_JSON
+        effects.serve(server.streamable_http_app())
+    else:
+        effects.announce()
+        server.run("stdio")

@@ -9,6 +9,7 @@
 pub mod arguments;
 pub mod choices;
 pub mod corpus;
+pub mod events;
 pub mod frames;
 pub mod header;
 pub mod ledger;

@@ -10,7 +10,7 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 use settled_fuzz::choices::Choices;
-use settled_fuzz::{arguments, corpus, frames, header, ledger, texts};
+use settled_fuzz::{arguments, corpus, events, frames, header, ledger, texts};
 
 /// The longest input, in bytes.
 const LONGEST: usize = 1024;
@@ -71,6 +71,7 @@ choosing!(however_arguments_are_spelled_what_means_the_same_has_one_fingerprint,
 parsing!(json_in_any_form, "json", arguments::any_json);
 parsing!(lines_of_mcp, "frames", frames::any_line);
 parsing!(a_stream_is_relayed_byte_for_byte, "frames", frames::any_stream);
+parsing!(server_sent_events, "events", events::any_events);
 parsing!(segments_of_the_log, "segment", ledger::any_segment);
 parsing!(snapshots, "snapshot", ledger::any_snapshot);
 parsing!(frames_of_the_log_and_messages_between_processes, "frame", ledger::any_frame);

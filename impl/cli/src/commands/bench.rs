@@ -1,6 +1,7 @@
 //! `settled bench`: what this project's parts take, beside others.
 
 mod engine;
+mod mcp;
 mod model;
 
 use clap::{Args, Subcommand};
@@ -18,6 +19,9 @@ pub struct BenchArgs {
 enum BenchCommand {
     Model(model::ModelArgs),
     Engine(engine::EngineArgs),
+    Mcp(mcp::McpArgs),
+    #[command(hide = true)]
+    McpServer(mcp::ServerArgs),
 }
 
 /// Runs the command.
@@ -25,5 +29,7 @@ pub fn run(args: BenchArgs) -> Result<Exit, Failure> {
     match args.command {
         BenchCommand::Model(args) => model::run(args),
         BenchCommand::Engine(args) => engine::run(args),
+        BenchCommand::Mcp(args) => mcp::run(args),
+        BenchCommand::McpServer(args) => mcp::serve(&args),
     }
 }

@@ -68,7 +68,7 @@ pub(super) fn check(
                 member("exclusive", &tool.exclusive),
             ];
             let at = flags.into_iter().find_map(|(flag, at)| at.filter(|_| declared.contains(&flag)));
-            return Err(Wrong::new(at.unwrap_or_default(), format!("tools.{name}"), problem));
+            return Err(Wrong::new(at.unwrap_or_default(), table.name(), problem));
         }
     }
     if resource.is_none() && exclusive {

@@ -18,8 +18,6 @@ pub enum Kind {
     Opaque,
     /// The tool applies a key once, for a limited time.
     Deduplicates {
-        /// The argument under which the tool expects the key.
-        pass_key_as: String,
         /// How long the tool remembers a key.
         limit: Duration,
         /// The longest pause before sending, plus transit, plus clock skew.
@@ -31,15 +29,11 @@ pub enum Kind {
         settling: Duration,
         /// How to find out.
         observe: Box<Observe>,
-        /// The argument under which the tool expects the key, if it does.
-        pass_key_as: Option<String>,
     },
     /// The tool applies a key once, and can be told never to apply what it has not applied yet.
     Sealable {
         /// How to tell it.
         seal: Box<Observe>,
-        /// The argument under which the tool expects the key.
-        pass_key_as: String,
         /// The argument under which it expects the attempt's number.
         pass_attempt_as: String,
     },
@@ -77,11 +71,6 @@ pub(super) fn named(field: &str, kind: &Spanned<String>) -> Result<Named, Wrong>
 /// Refuses what belongs to another kind.
 pub(super) fn refuse_foreign(table: &Table, tool: &ToolTable, kind: Option<Named>) -> Result<(), Wrong> {
     let is = |any: &[Named]| kind.is_some_and(|kind| any.contains(&kind));
-    if !is(&[Named::Deduplicates, Named::Observable, Named::Sealable]) {
-        let problem =
-            "belongs to `kind = \"deduplicates\"`, `\"observable\"` or `\"sealable\"`: add that, or leave this out";
-        table.refuse([member("pass_key_as", &tool.pass_key_as)], problem)?;
-    }
     if !is(&[Named::Deduplicates]) {
         let problem = "belongs to `kind = \"deduplicates\"`: add that, or leave this out";
         table.refuse([member("limit", &tool.limit), member("margin", &tool.margin)], problem)?;
@@ -97,26 +86,27 @@ pub(super) fn refuse_foreign(table: &Table, tool: &ToolTable, kind: Option<Named
     Ok(())
 }
 
-/// What a tool can do, with everything that belongs to it.
+/// What a tool can do, with everything that belongs to it. `gets_the_key`: `pass_key_as` names an argument.
 pub(super) fn check(
     table: &Table,
     name: &str,
     tool: &mut ToolTable,
     named: Option<Named>,
     passed: bool,
+    gets_the_key: bool,
 ) -> Result<Kind, Wrong> {
     match named {
-        Some(Named::Deduplicates) => deduplicates(table, tool),
-        Some(Named::Observable) => observable(table, name, tool),
-        Some(Named::Sealable) => sealable(table, name, tool),
+        Some(Named::Deduplicates) => deduplicates(table, tool, gets_the_key),
+        Some(Named::Observable) => observable(table, name, tool, gets_the_key),
+        Some(Named::Sealable) => sealable(table, name, tool, gets_the_key),
         _ if passed => Ok(Kind::Passed),
         _ => Ok(Kind::Opaque),
     }
 }
 
-fn deduplicates(table: &Table, tool: &mut ToolTable) -> Result<Kind, Wrong> {
+fn deduplicates(table: &Table, tool: &mut ToolTable, gets_the_key: bool) -> Result<Kind, Wrong> {
     const WHO: &str = "a tool that deduplicates";
-    let pass_key_as = required(table, WHO, "pass_key_as", pass_key_as(table, tool)?, KEY)?;
+    required(table, WHO, "pass_key_as", gets_the_key.then_some(()), KEY)?;
     let limit_at = tool.limit.as_ref().map(Spanned::span);
     let limit = table.span("limit", &tool.limit)?;
     let limit = required(table, WHO, "limit", limit, "how long the tool remembers a key, such as `24h`")?;
@@ -132,53 +122,39 @@ fn deduplicates(table: &Table, tool: &mut ToolTable) -> Result<Kind, Wrong> {
         let problem = "must not be shorter than `limit`: the tool would take a new operation for the old one";
         return Err(table.wrong(at.span(), "window", problem));
     }
-    Ok(Kind::Deduplicates { pass_key_as, limit, margin })
+    Ok(Kind::Deduplicates { limit, margin })
 }
 
-fn observable(table: &Table, name: &str, tool: &mut ToolTable) -> Result<Kind, Wrong> {
+fn observable(table: &Table, name: &str, tool: &mut ToolTable, gets_the_key: bool) -> Result<Kind, Wrong> {
     const WHO: &str = "an observable tool";
     let settling = table.span("settling", &tool.settling)?;
     let what = "how long after it was sent an effect can still appear, such as `30s`";
     let settling = required(table, WHO, "settling", settling, what)?;
-    let pass_key_as = pass_key_as(table, tool)?;
     let what = "a table that says how to find out whether a call took effect";
     let observe = required(table, WHO, "observe", tool.observe.take(), what)?;
     let at = observe.span();
-    let observe = Box::new(observe::check(name, Role::Observe, observe)?);
-    if pass_key_as.is_none() && observe.ask.uses("$key") {
+    let observe = Box::new(observe::check(table.name(), name, Role::Observe, observe)?);
+    if !gets_the_key && observe.ask.uses("$key") {
         let problem = "asks by the key, which the tool is never given, so that nothing would ever be found: add `pass_key_as`, the \
                        argument of the tool that takes the key, or ask by arguments of the call";
         return Err(table.wrong(at, "observe", problem));
     }
-    Ok(Kind::Observable { settling, observe, pass_key_as })
+    Ok(Kind::Observable { settling, observe })
 }
 
-fn sealable(table: &Table, name: &str, tool: &mut ToolTable) -> Result<Kind, Wrong> {
+fn sealable(table: &Table, name: &str, tool: &mut ToolTable, gets_the_key: bool) -> Result<Kind, Wrong> {
     const WHO: &str = "a sealable tool";
-    let pass_key_as = required(table, WHO, "pass_key_as", pass_key_as(table, tool)?, KEY)?;
+    required(table, WHO, "pass_key_as", gets_the_key.then_some(()), KEY)?;
     let what = "the argument under which the tool expects the attempt's number";
     let pass_attempt_as = table.text("pass_attempt_as", tool.pass_attempt_as.take(), "an argument of the tool")?;
     let pass_attempt_as = required(table, WHO, "pass_attempt_as", pass_attempt_as, what)?;
     let what = "a table that says how to tell the tool never to apply an attempt";
     let seal = required(table, WHO, "seal", tool.seal.take(), what)?;
-    let seal = Box::new(observe::check(name, Role::Seal, seal)?);
-    Ok(Kind::Sealable { seal, pass_key_as, pass_attempt_as })
+    let seal = Box::new(observe::check(table.name(), name, Role::Seal, seal)?);
+    Ok(Kind::Sealable { seal, pass_attempt_as })
 }
 
 const KEY: &str = "the argument under which the tool expects the key";
-
-fn pass_key_as(table: &Table, tool: &mut ToolTable) -> Result<Option<String>, Wrong> {
-    let Some(at) = tool.pass_key_as.as_ref().map(Spanned::span) else { return Ok(None) };
-    let name = table.text("pass_key_as", tool.pass_key_as.take(), "an argument of the tool")?;
-    let keys = tool.key.as_ref().map(Spanned::get_ref);
-    if let Some(name) = &name
-        && keys.is_some_and(|keys| keys.contains(name))
-    {
-        let problem = "is also named in `key`: the key can't be derived from the argument that carries it";
-        return Err(table.wrong(at, "pass_key_as", problem));
-    }
-    Ok(name)
-}
 
 fn required<T>(table: &Table, who: &str, name: &str, value: Option<T>, what: &str) -> Result<T, Wrong> {
     value.ok_or_else(|| table.lacks(name, format!("is missing: {who} needs it ({what})")))

@@ -107,8 +107,9 @@ impl Role {
     }
 }
 
-pub(super) fn check(tool: &str, role: Role, spanned: Spanned<ObserveTable>) -> Result<Observe, Wrong> {
-    let table = Table::new(format!("tools.{tool}.{}", role.name()), spanned.span());
+/// `of`: the name of the tool's table.
+pub(super) fn check(of: &str, tool: &str, role: Role, spanned: Spanned<ObserveTable>) -> Result<Observe, Wrong> {
+    let table = Table::new(format!("{of}.{}", role.name()), spanned.span());
     let mut own = spanned.into_inner();
     if role == Role::Seal {
         let problem = "only reads: tell the tool by `tool` or `command`";

@@ -26,6 +26,16 @@ impl Table {
         Table { name: name.into(), whole }
     }
 
+    /// The table's own name.
+    pub(super) fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// A problem with the table as a whole.
+    pub(super) fn whole(&self, problem: impl Into<String>) -> Wrong {
+        Wrong::new(self.whole.clone(), self.name.clone(), problem)
+    }
+
     /// A member's full name.
     pub(super) fn field(&self, member: &str) -> String {
         format!("{}.{member}", self.name)

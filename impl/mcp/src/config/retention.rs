@@ -98,12 +98,13 @@ fn too_short(window: Duration, horizon: Option<Duration>, timeout: Duration) -> 
 
 /// The same for `[defaults]`.
 pub(super) fn check_defaults(
+    of: &str,
     window: Duration,
     timeout: Duration,
     at: [&Option<Spanned<String>>; 2],
 ) -> Result<(), Wrong> {
     match (too_short(window, None, timeout), at.into_iter().find_map(Option::as_ref)) {
-        (Some(problem), Some(at)) => Err(Wrong::new(at.span(), "defaults.window", problem)),
+        (Some(problem), Some(at)) => Err(Wrong::new(at.span(), format!("{of}.window"), problem)),
         _ => Ok(()),
     }
 }

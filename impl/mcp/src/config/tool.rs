@@ -5,22 +5,36 @@ use std::time::Duration;
 use serde::Deserialize;
 use serde_json::Value;
 use settled_observers::Template;
+use settled_protocol::Digest;
 use toml::Spanned;
 
 use super::answers::{self, Answers};
+use super::encryption::{self, Confidential};
+use super::file::Around;
+use super::key::{self, ArgumentPath, KeyFrom};
 use super::kind::{self, Kind, Named};
 use super::observe::{Observe, ObserveTable};
 use super::place::{Table, member};
 use super::retention::{self, Retention};
-use super::{Defaults, Repeats, Wrong, care, repeats};
+use super::{Mode, Repeats, Wrong, care, mode, repeats, seen};
 
 /// A declared tool.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ToolConfig {
     /// What it can do.
     pub kind: Kind,
-    /// The arguments that name the operation; `None`: all of them.
-    pub key: Option<Vec<String>>,
+    /// Whether its calls are guarded.
+    pub mode: Mode,
+    /// The digest of its definition when it was declared. With another one, what is declared of it is not relied on.
+    pub seen: Option<Digest>,
+    /// What of its calls is never kept in clear.
+    pub confidential: Confidential,
+    /// What names the operation; `None`: all arguments.
+    pub key: Option<KeyFrom>,
+    /// The arguments that have no part in key and fingerprint.
+    pub ephemeral: Vec<ArgumentPath>,
+    /// The argument under which the tool expects the key, if it does.
+    pub pass_key_as: Option<String>,
     /// What a repeat means; `None`: as the tool's annotations suggest.
     pub repeat: Option<Repeats>,
     /// How long an operation is remembered.
@@ -56,8 +70,13 @@ impl ToolConfig {
 #[serde(deny_unknown_fields)]
 pub(super) struct ToolTable {
     pub(super) guard: Option<Spanned<bool>>,
+    pub(super) mode: Option<Spanned<String>>,
+    pub(super) seen: Option<Spanned<String>>,
+    pub(super) encrypt: Option<Spanned<Vec<String>>>,
+    pub(super) redact: Option<Spanned<Vec<String>>>,
     pub(super) kind: Option<Spanned<String>>,
-    pub(super) key: Option<Spanned<Vec<String>>>,
+    pub(super) key: Option<Spanned<Value>>,
+    pub(super) ephemeral: Option<Spanned<Vec<String>>>,
     pub(super) repeat: Option<Spanned<String>>,
     pub(super) window: Option<Spanned<String>>,
     pub(super) retry_horizon: Option<Spanned<String>>,
@@ -86,8 +105,15 @@ pub(super) struct ToolTable {
     pub(super) opaque: Option<Spanned<String>>,
 }
 
-pub(super) fn check(name: &str, spanned: Spanned<ToolTable>, defaults: &Defaults) -> Result<ToolConfig, Wrong> {
-    let table = Table::new(format!("tools.{name}"), spanned.span());
+/// `of`: the table that it is in.
+pub(super) fn check(
+    of: &str,
+    name: &str,
+    spanned: Spanned<ToolTable>,
+    around: &Around<'_>,
+) -> Result<ToolConfig, Wrong> {
+    let defaults = around.defaults;
+    let table = Table::new(format!("{of}.{name}"), spanned.span());
     let mut tool = spanned.into_inner();
     let named = tool.kind.as_ref().map(|kind| kind::named(&table.field("kind"), kind)).transpose()?;
     let passed = is_passed(&table, &tool, named)?;
@@ -98,8 +124,10 @@ pub(super) fn check(name: &str, spanned: Spanned<ToolTable>, defaults: &Defaults
     kind::refuse_foreign(&table, &tool, named)?;
     let resource = care::check(&table, name, &tool, named)?;
 
-    let kind = kind::check(&table, name, &mut tool, named, passed)?;
-    let key = tool.key.take().map(|key| check_key(&table, key)).transpose()?;
+    let key = tool.key.take().map(|key| key::check(&table, key)).transpose()?;
+    let ephemeral = key::ephemeral(&table, tool.ephemeral.take(), key.as_ref())?;
+    let pass_key_as = key::passed(&table, tool.pass_key_as.take(), key.as_ref())?;
+    let kind = kind::check(&table, name, &mut tool, named, passed, pass_key_as.is_some())?;
     let answers = answers::check(&table, &mut tool)?;
     let repeat = tool.repeat.as_ref().map(|value| repeats(&table.field("repeat"), value)).transpose()?;
     // Arguments that are named as a key say what a repeat is: the same operation.
@@ -132,9 +160,16 @@ pub(super) fn check(name: &str, spanned: Spanned<ToolTable>, defaults: &Defaults
         let problem = "must not be longer than `limit`: the tool would take a later attempt for a new operation";
         return Err(table.wrong(at.span(), "total", problem));
     }
+    let confidential = encryption::check(&table, &mut tool, &kind, resource.as_ref(), around.has_keys)?;
+    let mode = tool.mode.as_ref().map(|value| mode::check(&table.field("mode"), value)).transpose()?;
     Ok(ToolConfig {
         kind,
+        mode: mode.unwrap_or(around.mode),
+        seen: tool.seen.as_ref().map(|value| seen::check(&table, value)).transpose()?,
+        confidential,
         key,
+        ephemeral,
+        pass_key_as,
         repeat,
         retention,
         timeout,
@@ -164,9 +199,14 @@ fn is_passed(table: &Table, tool: &ToolTable, named: Option<Named>) -> Result<bo
     }
 }
 
-fn guarded_only(tool: &ToolTable) -> [super::place::Member; 20] {
+fn guarded_only(tool: &ToolTable) -> [super::place::Member; 25] {
     [
+        member("mode", &tool.mode),
+        member("encrypt", &tool.encrypt),
+        member("redact", &tool.redact),
         member("key", &tool.key),
+        member("ephemeral", &tool.ephemeral),
+        member("pass_key_as", &tool.pass_key_as),
         member("repeat", &tool.repeat),
         member("window", &tool.window),
         member("retry_horizon", &tool.retry_horizon),
@@ -187,24 +227,4 @@ fn guarded_only(tool: &ToolTable) -> [super::place::Member; 20] {
         member("exclusive", &tool.exclusive),
         member("opaque", &tool.opaque),
     ]
-}
-
-fn check_key(table: &Table, key: Spanned<Vec<String>>) -> Result<Vec<String>, Wrong> {
-    let place = key.span();
-    let mut names = key.into_inner();
-    let count = names.len();
-    if names.is_empty() {
-        let problem = "is empty: name at least one argument, or leave the line out to use them all";
-        return Err(table.wrong(place, "key", problem));
-    }
-    if names.iter().any(String::is_empty) {
-        return Err(table.wrong(place, "key", "names an argument with an empty name"));
-    }
-    // Keys must not depend on the order in which the file happens to name the arguments.
-    names.sort();
-    names.dedup();
-    if names.len() < count {
-        return Err(table.wrong(place, "key", "names an argument twice"));
-    }
-    Ok(names)
 }

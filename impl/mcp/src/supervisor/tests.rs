@@ -11,9 +11,10 @@ use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncReadExt, BufReader, ReadBuf};
 
 use super::{FENCED, Supervisor, Wiring};
 use crate::book::{Book, OwnReply};
+use crate::context::Incoming;
 use crate::flag::Flag;
 use crate::lines::write_to_client;
-use crate::server::Note;
+use crate::server::{Note, Own};
 use crate::start::{Program, StartServer, Started};
 use crate::tools::Tools;
 
@@ -45,16 +46,18 @@ async fn a_queued_call_is_not_written_once_its_permit_has_ended() {
     let book = Arc::new(Book::new(1));
     let (closing, give_up) = (Flag::default(), Flag::default());
     let (client, _writing) = write_to_client(tokio::io::sink(), closing.clone());
-    let wiring = Wiring { book, client, tools: Arc::new(Tools::new()), closing, give_up };
+    let wiring = Wiring { book, client, tools: Arc::new(Tools::new()), closing, give_up, longest: 1 << 20 };
     // A server that answers whatever it reads, each with the next id of the proxy's own.
     let server = r#"n=0; while read line; do n=$((n+1)); echo "{\"jsonrpc\":\"2.0\",\"id\":\"settled-1-$n\",\"result\":{}}"; done"#;
-    let starts = Arc::new(Program { program: "sh".into(), arguments: ["-c", server].map(Into::into).to_vec() });
+    let starts = Arc::new(Program { program: "sh".into(), arguments: ["-c", server].map(Into::into).to_vec(), env: Default::default() });
     let (handle, supervisor, process) = Supervisor::start("sh".into(), starts, wiring).unwrap();
     let serving = tokio::spawn(supervisor.run(process));
 
     let written = AtomicBool::new(false);
     let send = async || {
-        let sent = handle.permitted("tools/call", "{}", Some(permit.clone()), || written.store(true, Ordering::SeqCst));
+        let context = Arc::default();
+        let own = Own { method: "tools/call", params: "{}", permit: Some(permit.clone()), context: &context };
+        let sent = handle.send(own, || written.store(true, Ordering::SeqCst));
         tokio::time::timeout(Duration::from_secs(60), sent).await.expect("an answer")
     };
     assert_eq!(send().await, OwnReply::Result("{}".to_owned()));
@@ -64,6 +67,10 @@ async fn a_queued_call_is_not_written_once_its_permit_has_ended() {
     assert!(!written.load(Ordering::SeqCst), "it reached the server");
     handle.close().await;
     serving.await.unwrap().unwrap();
+}
+
+fn message(line: &'static str) -> Incoming {
+    Incoming::bare(line.into(), &Arc::default())
 }
 
 /// A server whose input is a small pipe that the test reads.
@@ -95,17 +102,17 @@ async fn a_call_that_nobody_waits_for_any_more_is_not_written_when_a_full_pipe_d
     let (closing, give_up) = (Flag::default(), Flag::default());
     let book = Arc::new(Book::new(1));
     let (client, _writing) = write_to_client(tokio::io::sink(), closing.clone());
-    let wiring = Wiring { book, client, tools: Arc::new(Tools::new()), closing, give_up };
+    let wiring = Wiring { book, client, tools: Arc::new(Tools::new()), closing, give_up, longest: 1 << 20 };
     let (input, mut far) = tokio::io::duplex(16);
     let starts = Arc::new(Stuck(Mutex::new(Some(input))));
     let (handle, supervisor, process) = Supervisor::start("stuck".into(), starts, wiring).unwrap();
     let serving = tokio::spawn(supervisor.run(process));
 
-    let fill = handle.pass("0123456789abcde".into(), Note::Nothing);
+    let fill = handle.pass(message("0123456789abcde"), Note::Nothing);
     assert!(fill.await);
-    let given_up = tokio::time::timeout(Duration::from_millis(300), handle.request("tools/call", "{}", || {})).await;
+    let given_up = tokio::time::timeout(Duration::from_millis(300), handle.request("tools/call", "{}")).await;
     assert!(given_up.is_err(), "{given_up:?}");
-    assert!(handle.pass("next".into(), Note::Nothing).await);
+    assert!(handle.pass(message("next"), Note::Nothing).await);
     let mut lines = BufReader::new(&mut far).lines();
     assert_eq!(lines.next_line().await.unwrap().unwrap(), "0123456789abcde");
     assert_eq!(lines.next_line().await.unwrap().unwrap(), "next");

@@ -1,6 +1,9 @@
 #![allow(dead_code)]
 //! A client on in-memory pipes, in front of a proxy, in front of a scripted server.
 
+pub mod http;
+pub mod http_server;
+
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -50,6 +53,11 @@ impl World {
     /// An effect that no proxy knows of.
     pub fn add_effect(&self, effect: &str) {
         std::fs::write(self.file("effects"), format!("{effect}\n")).unwrap();
+    }
+
+    /// Where the server writes down what it gets.
+    pub fn log_file(&self) -> String {
+        self.file("log").display().to_string()
     }
 
     /// Where effects are written down.

@@ -20,7 +20,13 @@ TOOLS = [
     {"name": "look", "annotations": {}},
     {"name": "look_and_do", "annotations": {"readOnlyHint": False}},
     {"name": "seal_charge"},
+    {"name": "shaped", "annotations": {"destructiveHint": True}, "outputSchema": {"type": "object", "required": ["total"]}},
 ]
+if MODE == "status":
+    TOOLS.insert(0, {"name": "settled_status"})
+if MODE == "other":
+    TOOLS[0] = {"name": "read", "annotations": {"readOnlyHint": True}, "inputSchema": {"type": "object", "properties": {"erase": {}}}}
+    TOOLS.append({"name": "new_read", "annotations": {"readOnlyHint": True}})
 OBSERVERS = ("get_charge", "look", "look_and_do")
 state = threading.Lock()
 
@@ -103,6 +109,14 @@ def die():
 
 def call(id, params):
     name, arguments = params.get("name"), params.get("arguments") or {}
+    if len(str(params.get("requestState", ""))) < arguments.get("rounds", 0):
+        # One round more: each adds a letter to the state.
+        so_far = "%ss" % params.get("requestState", "")
+        return reply(id, result={"resultType": "input_required", "requestState": so_far, "inputRequests": {"name": {"method": "elicitation/create", "params": {"n": len(so_far)}}}})
+    for step in range(arguments.get("steps", 0)):
+        token = (params.get("_meta") or {}).get("progressToken")
+        write(json.dumps({"jsonrpc": "2.0", "method": "notifications/progress", "params": {"progressToken": token, "progress": step + 1}}))
+        time.sleep(arguments.get("step", 0))
     if arguments.get("refuse"):
         return reply(id, error={"code": -32602, "message": "no such customer"})
     if "hang" in arguments:
@@ -125,6 +139,8 @@ def call(id, params):
     if arguments.get("die") or arguments.get("die_once") and len(open(EFFECTS).readlines()) == 1:
         die()
     time.sleep(arguments.get("sleep", 0))
+    if "big" in arguments:
+        return reply(id, result={"content": [{"type": "text", "text": "x" * arguments["big"]}]})
     if arguments.get("fail"):
         return reply(id, result={"content": [{"type": "text", "text": "boom"}], "isError": True})
     write(
@@ -135,11 +151,20 @@ def call(id, params):
 
 def handle(line):
     message = json.loads(line)
+    if isinstance(message, list) and MODE == "batches":
+        for member in message:
+            handle(json.dumps(member))
+        return
     if not isinstance(message, dict):
         return
     id, method, params = message.get("id"), message.get("method"), message.get("params") or {}
     if method == "initialize":
-        reply(id, result={"protocolVersion": "2025-06-18", "capabilities": {"tools": {}}, "serverInfo": {"name": "t", "version": "1"}})
+        tools = {"idempotency": True} if MODE == "keys" else {}
+        reply(id, result={"protocolVersion": "2025-06-18", "capabilities": {"tools": tools}, "serverInfo": {"name": "t", "version": "1"}})
+    elif method == "server/discover":
+        reply(id, result={"resultType": "complete", "supportedVersions": ["2026-07-28"], "capabilities": {"tools": {}}, "serverInfo": {"name": "t", "version": "1"}})
+    elif method == "tools/list" and MODE == "no-list":
+        reply(id, error={"code": -32603, "message": "no tools today"})
     elif method == "tools/list":
         if MODE == "slow-list":
             time.sleep(0.5)
@@ -149,6 +174,8 @@ def handle(line):
             reply(id, result={"tools": TOOLS[2:]})
     elif method == "tools/call":
         call(id, params)
+    elif method == "big":
+        reply(id, result={"x": "x" * params["bytes"]})
     elif method == "raw":
         write(params["line"])
     elif method == "die":
