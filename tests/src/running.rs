@@ -28,6 +28,13 @@ pub struct Ended {
     pub stderr: String,
 }
 
+impl Ended {
+    /// Those lines as one text.
+    pub fn text(&self) -> String {
+        self.lines.iter().flat_map(|line| [line, "\n"]).collect()
+    }
+}
+
 impl Running {
     pub(crate) fn new(mut child: Child, stderr: PathBuf) -> Running {
         let stdout = child.stdout.take().expect("its output is piped");

@@ -37,12 +37,12 @@ fn the_filesystem_server() {
     let server = filesystem(&stage);
     let ended = stage.run(&mcp(&["--describe"], &server));
     assert!(ended.status.success(), "{ended:?}");
-    assert_eq!(ended.stdout, stage.run(&mcp(&["--describe"], &server)).stdout, "the same each time");
+    assert_eq!(ended.text(), stage.run(&mcp(&["--describe"], &server)).text(), "the same each time");
     for part in ["[tools.write_file]", "[tools.read_text_file]", "new_tools = \"guard\"", "claimed, not checked"] {
-        assert!(ended.stdout.contains(part), "{part}\n{}", ended.stdout);
+        assert!(ended.text().contains(part), "{part}\n{}", ended.text());
     }
     // Accepted as it is: each tool that writes is guarded, and so, for now, is each that reads.
-    stage.configure(&ended.stdout);
+    stage.configure(&ended.text());
     let mut session = Session::open(&stage, &stage.proxy(&server));
     let path = stage.path("files/a.txt").display().to_string();
     let written = session.call("write_file", &json!({ "path": path, "content": "one" }));
@@ -62,7 +62,7 @@ fn other_servers() {
         stage.set("HEARD", heard);
         let ended = stage.run(&mcp(&["--describe"], &server.command()));
         assert!(ended.status.success(), "{server:?}: {ended:?}");
-        stage.configure(&ended.stdout);
+        stage.configure(&ended.text());
         let mut session = Session::open(&stage, &stage.proxy(&server.command()));
         if server != Server::Echo {
             assert_eq!(session.charge().status(), "done", "{server:?}");
@@ -85,8 +85,8 @@ fn one_of_several() {
     let with = |own: &[&str]| mcp(&[&["--config", &config], own].concat(), &[]);
 
     let described = stage.run(&with(&["--server", "shop", "--describe"]));
-    assert!(described.stdout.contains("[servers.shop.tools.charge]"), "{described:?}");
-    std::fs::write(stage.path("described.toml"), &described.stdout).unwrap();
+    assert!(described.text().contains("[servers.shop.tools.charge]"), "{described:?}");
+    std::fs::write(stage.path("described.toml"), described.text()).unwrap();
     let described = stage.path("described.toml").display().to_string();
     let again = stage.run(&mcp(&["--config", &described, "--server", "shop", "--describe"], &[]));
     assert_eq!(again.status.code(), Some(0), "{again:?}");

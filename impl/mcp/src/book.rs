@@ -9,8 +9,8 @@ use crate::frame::{Body, IdKey};
 use crate::offers::{Adds, Offers, takes_keys};
 use crate::progress::Progress;
 use crate::splice::quoted;
-use crate::watch::Awaited;
 use crate::upstream::proves::Refusal;
+use crate::watch::Awaited;
 
 /// What came of a request of the proxy's own.
 #[derive(Clone, Debug, PartialEq, Eq)]

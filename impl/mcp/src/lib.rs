@@ -16,24 +16,24 @@ mod at_rest;
 mod book;
 mod call;
 pub mod config;
+mod context;
 mod definition;
 mod describe;
-mod context;
 mod flag;
 mod frame;
 mod front;
 #[doc(hidden)]
 pub mod fuzzing;
 mod guard;
-mod inward;
 mod incoming;
+mod inward;
 mod keys;
 mod labels;
 mod lines;
 mod observe;
 mod offers;
-mod patience;
 mod oversized;
+mod patience;
 mod process;
 mod progress;
 mod relay;
@@ -49,8 +49,8 @@ mod tasks;
 mod tool;
 mod tools;
 mod unreviewed;
-mod watch;
 pub mod upstream;
+mod watch;
 
 use std::convert::Infallible;
 use std::ffi::OsString;
@@ -263,7 +263,11 @@ where
     let (client, writing) = lines::write_to_client(stdout, closing.clone());
     let mut session = service.open(None, client, closing.clone())?;
     let maintaining = task::spawn(service::maintain(engine.clone(), vec![service]));
-    let mut reading = task::spawn(session.proxy.clone().read_client(incoming::from_lines(stdin, session.proxy.client.clone(), config.limits.frame_bytes)));
+    let mut reading = task::spawn(session.proxy.clone().read_client(incoming::from_lines(
+        stdin,
+        session.proxy.client.clone(),
+        config.limits.frame_bytes,
+    )));
 
     tokio::select! {
         biased;

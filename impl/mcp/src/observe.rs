@@ -164,7 +164,9 @@ mod tests {
     #[test]
     fn what_was_observed_is_told() {
         let told = |observed: Value, as_content| -> Value {
-            serde_json::from_str::<Value>(&result("It took effect, but its answer was lost.", &observed, as_content)).unwrap()["result"].clone()
+            serde_json::from_str::<Value>(&result("It took effect, but its answer was lost.", &observed, as_content))
+                .unwrap()["result"]
+                .clone()
         };
         let plain = told(json!({"status": "charged"}), false);
         let text = plain["content"][0]["text"].as_str().unwrap();

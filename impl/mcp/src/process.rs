@@ -63,7 +63,11 @@ fn instead_of_answer(about: &Oversized, longest: usize) -> Option<String> {
         }
         _ => {
             let method = about.method.as_deref().unwrap_or("?");
-            tracing::warn!(bytes, method, "a message of the server is larger than `frame_bytes` allows: it was not passed on");
+            tracing::warn!(
+                bytes,
+                method,
+                "a message of the server is larger than `frame_bytes` allows: it was not passed on"
+            );
             None
         }
     }

@@ -161,7 +161,9 @@ impl Proxy {
 
     fn plan(&self, frame: &Frame<'_>, line: &Bytes, context: &Arc<Context>) -> Plan {
         match frame {
-            Frame::Request { id, method, params } if method == "tools/call" => self.plan_call(id, *params, line, context),
+            Frame::Request { id, method, params } if method == "tools/call" => {
+                self.plan_call(id, *params, line, context)
+            }
             Frame::Request { id, method, params } => {
                 let of_task = self.config.tasks.then(|| TaskRequest::of(method, *params)).flatten();
                 if let Some(request) = of_task {

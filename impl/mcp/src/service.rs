@@ -20,15 +20,15 @@ use crate::flag::Flag;
 use crate::guard;
 use crate::keys::Merged;
 use crate::lines::ClientSink;
-use crate::offers::Offers;
 use crate::observe::QUESTIONS;
+use crate::offers::Offers;
 use crate::relay::Proxy;
 use crate::session::{self, Attempts, Session};
 use crate::start::StartServer;
 use crate::supervisor::{Supervisor, Wiring};
 use crate::tools::Tools;
-use crate::watch::Watch;
 use crate::upstream::{self, link::Link};
+use crate::watch::Watch;
 
 /// How often what was left, what is unknown and what is over is looked through.
 const MAINTENANCE: Duration = Duration::from_secs(10);
@@ -116,7 +116,9 @@ impl Service {
             // The engine says what is wrong with a ledger that can't be read, once something is to be sent.
             let Ok(page) = ledger.page(Filter::All, last.as_ref(), PAGE).await else { return Ok(()) };
             let ours = page.iter().filter(|entry| self.is_ours(entry.key.scope()));
-            if let Some((entry, lacks)) = ours.filter_map(|entry| Some((entry, self.secrets.lacks(&entry.asked)?))).next() {
+            if let Some((entry, lacks)) =
+                ours.filter_map(|entry| Some((entry, self.secrets.lacks(&entry.asked)?))).next()
+            {
                 let key = &entry.key;
                 return Err(ProxyError::OtherKeys(match lacks {
                     Lacks::Key(id) => format!(

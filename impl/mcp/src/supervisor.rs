@@ -15,9 +15,9 @@ use crate::answer::error_line;
 use crate::book::{Book, OwnReply};
 use crate::flag::Flag;
 use crate::frame::IdKey;
+use crate::inward::FromServer;
 use crate::lines::ClientSink;
 use crate::process::{Process, Written};
-use crate::inward::FromServer;
 use crate::server::{Note, ServerHandle, TRANSPORT_ERROR, ToServer, request_line};
 use crate::start::StartServer;
 use crate::tools::Tools;
@@ -81,7 +81,8 @@ impl Supervisor {
         let Wiring { book, client, tools, closing, give_up, longest } = wiring;
         let (handle, queue) = ServerHandle::new(book.clone());
         let from_server = FromServer { book: book.clone(), client: client.clone(), tools: tools.clone() };
-        let supervisor = Supervisor { program, starts, queue, book, client, tools, from_server, closing, give_up, longest };
+        let supervisor =
+            Supervisor { program, starts, queue, book, client, tools, from_server, closing, give_up, longest };
         let process = supervisor
             .spawn()
             .map_err(|source| ProxyError::CannotStart { program: supervisor.program.clone(), source })?;

@@ -14,11 +14,11 @@ use crate::book::OwnReply;
 use crate::config::{Ask, Config, Kind};
 use crate::definition;
 use crate::guard::{Annotations, is_new, undeclared};
-use crate::unreviewed::Unreviewed;
 use crate::observe::may_be_asked;
 use crate::server::ServerHandle;
 use crate::splice::{self, quoted};
 use crate::status;
+use crate::unreviewed::Unreviewed;
 
 /// How long a call waits for the list.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -208,7 +208,9 @@ impl Tools {
             unreviewed.look(&config, &list);
             let mut new: Vec<&str> = list
                 .iter()
-                .filter(|(name, annotations)| undeclared(&config, name, annotations) && !is_new(&config, name) && !named.contains(*name))
+                .filter(|(name, annotations)| {
+                    undeclared(&config, name, annotations) && !is_new(&config, name) && !named.contains(*name)
+                })
                 .map(|(name, _)| name.as_str())
                 .collect();
             if !new.is_empty() {

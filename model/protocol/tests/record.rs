@@ -218,3 +218,42 @@ fn a_commit_counts_for_its_own_owner_only() {
         assert_eq!(step.actions.is_empty(), !counts, "{owner}");
     }
 }
+
+/// What a rule forbids is done without it: the unsafe protocols are made of that.
+#[test]
+fn each_rule_can_be_broken() {
+    let of = AttemptId { generation: 2, attempt: Attempt::FIRST };
+    let first = json!({ "attempt": 1, "owner": 3, "at": 120, "first": 110, "doubt": false });
+    let dispatched = record(json!({ "Dispatched": first }));
+    let unknown = record(json!({ "Unknown": { "sent": first, "cause": "TimedOut", "checks": 0, "quiet": null } }));
+    let error = What::Reply { of, reply: Reply::Error(ErrorClass::Unproven, 5) };
+    let resume = What::Resume { take_over: false, undisturbed: true, sender_done: false };
+    let seen = What::Observed { of, observation: Observation::NotApplied, conclusive: true };
+    let other = What::Call { fingerprint: 2, start: Start::Now };
+    let observable = ToolKind::Observable { settling: 1_000 };
+    let ask = |conclusive| vec![Action::Observe { of, conclusive }];
+    let actions = |tool, rules, record: &Record<u8>, what| {
+        let policy = Policy { rules, ..Policy::new(tool) };
+        let step = policy.step(Some(record), &Event { now: Time(200), by: Epoch(3), draw: 0, what });
+        let actions = step.actions.iter().filter(|action| !matches!(action, Action::Store(_)));
+        (step.record.map(|record| record.state().name()).unwrap(), actions.collect::<Vec<_>>())
+    };
+    let state = |tool, rules, record, what| actions(tool, rules, record, what).0;
+
+    let rules = Rules { keep_cancelled: false, ..Rules::SOUND };
+    assert_eq!(state(ToolKind::Opaque, rules, &dispatched, What::Cancel), "settled");
+    assert_eq!(state(ToolKind::Opaque, Rules::SOUND, &dispatched, What::Cancel), "dispatched");
+    let rules = Rules { doubt_errors: false, ..Rules::SOUND };
+    assert_eq!(state(ToolKind::Opaque, rules, &dispatched, error), "settled");
+    assert_eq!(state(ToolKind::Opaque, Rules::SOUND, &dispatched, error), "unknown");
+    let rules = Rules { hold_unknown: false, ..Rules::SOUND };
+    assert_eq!(state(ToolKind::Opaque, rules, &unknown, resume), "dispatched");
+    assert_eq!(state(ToolKind::Opaque, Rules::SOUND, &unknown, resume), "unknown");
+    let rules = Rules { wait_for_quiet: false, ..Rules::SOUND };
+    assert_eq!(actions(observable, rules, &unknown, resume).1, ask(true));
+    assert_eq!(actions(observable, Rules::SOUND, &unknown, resume).1, ask(false));
+    assert_eq!(state(observable, Rules::SOUND, &unknown, seen), "dispatched");
+    let rules = Rules { check_arguments: false, ..Rules::SOUND };
+    assert_eq!(actions(ToolKind::Opaque, rules, &dispatched, other).1, vec![Action::Wait(Wait::ForAttempt)]);
+    assert_eq!(actions(ToolKind::Opaque, Rules::SOUND, &dispatched, other).1, vec![Action::Answer(Answer::Conflict)]);
+}

@@ -49,7 +49,11 @@ async fn a_queued_call_is_not_written_once_its_permit_has_ended() {
     let wiring = Wiring { book, client, tools: Arc::new(Tools::new()), closing, give_up, longest: 1 << 20 };
     // A server that answers whatever it reads, each with the next id of the proxy's own.
     let server = r#"n=0; while read line; do n=$((n+1)); echo "{\"jsonrpc\":\"2.0\",\"id\":\"settled-1-$n\",\"result\":{}}"; done"#;
-    let starts = Arc::new(Program { program: "sh".into(), arguments: ["-c", server].map(Into::into).to_vec(), env: Default::default() });
+    let starts = Arc::new(Program {
+        program: "sh".into(),
+        arguments: ["-c", server].map(Into::into).to_vec(),
+        env: Default::default(),
+    });
     let (handle, supervisor, process) = Supervisor::start("sh".into(), starts, wiring).unwrap();
     let serving = tokio::spawn(supervisor.run(process));
 

@@ -223,9 +223,11 @@ fn event(point: &Point, r: usize) -> Event<u8> {
             },
             conclusive: is_yes(point, CONCLUSIVE),
         },
-        "committed" => {
-            What::Committed { of, owner: Epoch(if is_yes(point, OWNER) { 20 } else { 60 } + r as u32), result: data }
-        }
+        "committed" => What::Committed {
+            of,
+            owner: Epoch(if is_yes(point, OWNER) { 20 } else { [60, 10, 61, 11][r] } + r as u32),
+            result: data,
+        },
         "alerted" => What::Alerted,
         "decide" => What::Decide {
             verdict: match value(point, DECISION) {
