@@ -283,6 +283,7 @@ impl Drive {
         let must_answer = self.ask.is_some() && !self.answered;
         if matches!(self.waiting, Waiting::Nothing) {
             if must_answer {
+                self.note_whether_open();
                 self.view = None;
                 return Ok(Some(self.call_event()));
             }
@@ -384,7 +385,7 @@ impl Drive {
     }
 
     /// Notes whether the operation was sent and is not settled, as far as this driver knows.
-    fn note_whether_open(&self) {
+    pub(super) fn note_whether_open(&self) {
         let open = match &self.view {
             Some(entry) => {
                 entry.as_ref().is_some_and(|entry| !entry.record.is_settled() && entry.record.sent().is_some())

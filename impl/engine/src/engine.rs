@@ -314,12 +314,22 @@ impl Inner {
         loop {
             let look = line::after(subject.limits.settle);
             let until = patience.map_or(look, |patience| patience.min(look));
-            match within(Some(until), &mut told).await {
+            let mut heard = within(Some(until), &mut told).await;
+            let mut looked = None;
+            if heard.is_none() {
+                // What it is told must not grow old while the ledger takes its time.
+                tokio::select! {
+                    biased;
+                    told = &mut told => heard = Some(told),
+                    entry = self.ledger.get(key) => looked = entry.ok().flatten(),
+                }
+            }
+            match heard {
                 Some(Ok(told)) => return Joined::Told(told.map(answers::told_again)),
                 Some(Err(_)) => return Joined::LookAgain,
                 None => {}
             }
-            if let Ok(Some(entry)) = self.ledger.get(key).await
+            if let Some(entry) = looked
                 && let State::Unknown { .. } | State::Escalated { .. } = entry.record.state()
             {
                 let answer = Answer::Unknown { error: None, replayed: true };

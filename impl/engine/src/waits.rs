@@ -85,6 +85,8 @@ impl Drive {
                 Ok(Some(What::Reply { of, reply }))
             }
             Found::LookAgain => {
+                // What it has seen must not be forgotten if it can't look again.
+                self.note_whether_open();
                 self.view = None;
                 Ok(self.ask.is_some().then(|| self.call_event()))
             }

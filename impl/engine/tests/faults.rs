@@ -9,8 +9,8 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use settled::protocol::{Ends, Policy, ToolKind};
-use settled::{Answer, Answered, Engine, EngineError, MemoryLedger, Seen};
+use settled::protocol::{Ends, Key, Policy, ToolKind};
+use settled::{Answer, Answered, Engine, EngineError, MemoryLedger, Operation, Seen};
 use support::*;
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -203,4 +203,29 @@ async fn an_attempt_whose_driver_gave_up_is_still_waited_for() {
     ledger.stores.store(5_000, Ordering::SeqCst);
     assert_eq!(call(&engine, opaque(), &tool).await, done("late", true));
     assert_eq!(tool.sends(), 1);
+}
+
+/// A recovery sends an attempt and is given up; a caller waits for that attempt; then nothing can be stored or read any more.
+#[tokio::test(start_paused = true)]
+async fn what_was_seen_to_be_sent_is_not_forgotten_when_the_ledger_fails() {
+    let world = World::new().await;
+    let tool = ToolKind::Deduplicates { limit: 600_000, margin: 1_000, remembers_rejections: false };
+    let policy = Policy::new(tool);
+    left(&world, "unknown", policy).await;
+    let ledger = Faulty { reads_too: true, ..Faulty::new(world.ledger.clone(), Fault::Before, 2, usize::MAX) };
+    let engine = Engine::start(Arc::new(ledger), world.options.clone()).await.unwrap();
+    let tool = Script::new([Play::Effect(5 * SECOND, settled::ToolReply::ConnectionLost)]);
+    let recovery = tokio::spawn({
+        let (engine, resolve) = (engine.clone(), recoverable(policy, &tool));
+        async move { engine.recover(&resolve).await }
+    });
+    while tool.sends() == 0 {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    recovery.abort();
+    let told = spawn_call(&engine, operation(policy), &tool);
+    tokio::time::sleep(SECOND).await;
+    let other = Operation { key: Key::new("test", "charge", "other").unwrap(), ..operation(policy) };
+    assert!(matches!(bounded("another call", engine.call(other, tool.clone())).await, Err(EngineError::NotSent(_))));
+    check(&bounded("a call", told).await.unwrap(), &tool, "a call");
 }

@@ -99,9 +99,16 @@ async fn run(plan: Plan, told: bool) -> Outcome {
 /// Waits until everything has ended, people's decisions included.
 async fn settle(world: &Arc<World>, deadline: u64) {
     let mut pause = 500;
+    let mut before = None;
     loop {
         match person::decide_all(world).await {
-            Some(0) => return,
+            // What was asked by those who gave up may only just begin.
+            Some(0) => {
+                let sends = world.truth(|truth| truth.sends);
+                if before.replace(sends) == Some(sends) {
+                    return;
+                }
+            }
             open if world.now() > deadline => {
                 let what = match open {
                     Some(open) => format!("{open} operations are neither settled nor handed to a person"),
