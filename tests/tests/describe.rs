@@ -62,11 +62,13 @@ fn other_servers() {
         stage.set("HEARD", heard);
         let ended = stage.run(&mcp(&["--describe"], &server.command()));
         assert!(ended.status.success(), "{server:?}: {ended:?}");
+        if server == Server::Echo {
+            // Its answers hold numbers that are none to the test's own JSON.
+            continue;
+        }
         stage.configure(&ended.text());
         let mut session = Session::open(&stage, &stage.proxy(&server.command()));
-        if server != Server::Echo {
-            assert_eq!(session.charge().status(), "done", "{server:?}");
-        }
+        assert_eq!(session.charge().status(), "done", "{server:?}");
         drop(session.end());
     }
 }
