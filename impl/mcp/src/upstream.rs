@@ -1,6 +1,6 @@
 //! A server behind Streamable HTTP (Model Context Protocol, revisions 2025-03-26 to 2026-07-28).
 //!
-//! Every message is one POST, and none is ever posted twice once a byte of it may have left ([`gate`]). What is certain then,
+//! Every message is one POST, and none is ever posted twice once a byte of it may have left (`gate`). What is certain then,
 //! and only that, is told:
 //!
 //! | what happened | what it proves of a call |
