@@ -14,6 +14,7 @@ use settled_protocol::{AttemptId, Digest, Epoch, ErrorClass, Key, Record};
 use tokio::sync::{mpsc, watch};
 use tracing::Instrument;
 
+use crate::departure::Departure;
 use crate::drive::{Drive, Subject};
 use crate::engine::Inner;
 use crate::fault;
@@ -24,6 +25,9 @@ use crate::outbox::Outbox;
 use crate::sync::lock;
 use crate::task;
 use crate::tool::{Outgoing, Permit, ToolReply};
+
+/// The body of the error of an attempt whose time was over before it could be sent.
+const WITHDRAWN: &[u8] = b"nothing of it was sent, and nothing will be: its time was over before it could be";
 
 /// How many operations are remembered as recorded and not sent.
 const MARKS: usize = 65_536;
@@ -99,6 +103,11 @@ impl Attempts {
         })
     }
 
+    /// This attempt's time is over: if it has not begun to leave, it never will.
+    pub(crate) fn withdraw(&self, key: &Key, of: AttemptId) {
+        self.out.find(key, |out| (out.outgoing.attempt == of).then(|| out.outgoing.permit.departure.withdraw()));
+    }
+
     /// Notes that this record, if it turns out to be durable, stands for an attempt that was not sent and never will be.
     pub(crate) fn gave_up_unsent(&self, key: &Key, record: Record<Digest>) {
         let mut unsent = lock(&self.unsent);
@@ -151,7 +160,7 @@ impl Inner {
             epoch,
             arguments,
             on_the_wire: AtomicBool::new(false),
-            permit: Permit { of: Arc::downgrade(self), epoch },
+            permit: Permit { of: Arc::downgrade(self), epoch, departure: Arc::new(Departure::default()) },
         };
         let out = Arc::new(Out { outgoing, returned: AtomicBool::new(false), over });
         lock(&self.attempts.unsent).remove(&subject.key);
@@ -171,13 +180,21 @@ impl Inner {
                 arguments: Body(out.outgoing.arguments.clone()),
             };
             // Whoever reads the history shall find no send after its owner was fenced.
-            let may_send = inner.may_send(epoch).await
-                && inner.ownership.while_held(epoch, || inner.note(epoch, Some(&subject.key), sent));
-            let reply = if may_send {
+            let departure = &out.outgoing.permit.departure;
+            let mut leaves = false;
+            let held = inner.may_send(epoch).await
+                && inner.ownership.while_held(epoch, || {
+                    leaves = departure.leave();
+                    if leaves {
+                        inner.note(epoch, Some(&subject.key), sent);
+                    }
+                });
+            let reply = if leaves {
                 inner.send(&subject, &out, because).await
             } else {
                 inner.tell(&subject.key, || Happened::Withheld { generation, attempt, epoch });
-                ToolReply::Error(ErrorClass::NotRun, Bytes::from_static(FENCED))
+                let why = if held { WITHDRAWN } else { FENCED };
+                ToolReply::Error(ErrorClass::NotRun, Bytes::from_static(why))
             };
             fault::point("after-reply");
             out.returned.store(true, Ordering::Release);

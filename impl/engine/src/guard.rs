@@ -2,7 +2,7 @@
 //!
 //! ```
 //! use serde::{Deserialize, Serialize};
-//! use settled::{Engine, EngineOptions, Failure, Guard, Guarded, MemoryLedger};
+//! use settled_engine::{Engine, EngineOptions, Failure, Guard, Guarded, MemoryLedger};
 //!
 //! #[derive(Serialize, Deserialize)]
 //! struct Charge { customer: String, cents: u64 }

@@ -126,7 +126,7 @@ pub enum Happened {
         /// The event that led to it.
         because: String,
     },
-    /// An attempt was not handed to the tool: its process had been fenced.
+    /// An attempt was not handed to the tool: its process had been fenced, or its time was over.
     Withheld {
         /// Which operation under the key.
         generation: u32,

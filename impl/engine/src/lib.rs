@@ -22,6 +22,8 @@ pub mod busy;
 #[cfg(not(loom))]
 mod delivery;
 #[cfg(not(loom))]
+mod departure;
+#[cfg(not(loom))]
 mod drive;
 #[cfg(not(loom))]
 mod engine;

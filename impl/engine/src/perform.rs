@@ -289,6 +289,8 @@ impl Drive {
                 // The place is only known to the ledger; it is read where it matters.
                 let after = change.apply(self.entry(), |_| 0);
                 self.view = Some(Some(after));
+                // Noted before it is sent: this driver may be cut off, and the ledger unreadable for whoever asks next.
+                self.note_whether_open();
                 self.note_state();
                 match record.state() {
                     State::Unknown { cause, checks: 0, quiet: None, .. } => figures::unknown(&self.subject.key, cause),
@@ -309,6 +311,7 @@ impl Drive {
                     because: because.to_owned(),
                 });
                 self.view = Some(found.map(|entry| *entry));
+                self.note_whether_open();
                 Ok(None)
             }
             Err(error) => {

@@ -1,13 +1,14 @@
 //! The tool as the engine sees it: something that may take effect when an attempt is sent.
 
-use std::sync::Weak;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use async_trait::async_trait;
 use bytes::Bytes;
 use settled_protocol::{AttemptId, Epoch, ErrorClass, Key, SealScope};
 
+use crate::departure::Departure;
 use crate::engine::Inner;
 
 /// One attempt to be sent. It exists only after the write that it rests on was proved durable.
@@ -25,11 +26,13 @@ pub struct Outgoing {
     pub(crate) permit: Permit,
 }
 
-/// The right to send an attempt: it ends when the process that has it is fenced.
+/// The right to send an attempt: it ends when the process that has it is fenced, and when the attempt's time is over before
+/// it was sent.
 #[derive(Clone)]
 pub struct Permit {
     pub(crate) of: Weak<Inner>,
     pub(crate) epoch: Epoch,
+    pub(crate) departure: Arc<Departure>,
 }
 
 impl std::fmt::Debug for Permit {
@@ -40,9 +43,9 @@ impl std::fmt::Debug for Permit {
 
 impl Permit {
     /// Whether it may be sent now. A transport that has queued a request asks right before its first byte, and answers
-    /// [`ErrorClass::NotRun`] if not: its operation may have been taken over.
+    /// [`ErrorClass::NotRun`] if not: its operation may have been taken over, or settled.
     pub fn holds(&self) -> bool {
-        self.of.upgrade().is_some_and(|inner| inner.ownership.holds(self.epoch))
+        !self.departure.is_withdrawn() && self.of.upgrade().is_some_and(|inner| inner.ownership.holds(self.epoch))
     }
 }
 

@@ -72,6 +72,7 @@ impl Drive {
             }
             Found::Raise(what) => {
                 if let What::Lost { of, .. } = what {
+                    self.inner.attempts.withdraw(&self.subject.key, of);
                     let (generation, attempt) = (of.generation, of.attempt.get());
                     let how = "timed out".to_owned();
                     self.inner.tell(&self.subject.key, || Happened::Lost { generation, attempt, how });

@@ -1,6 +1,6 @@
 //! Every interleaving of tasks that begin and end and of one who waits until none is left: it is woken, and not too early.
 //!
-//! `RUSTFLAGS="--cfg loom" cargo test -p settled --release --test loom_busy`
+//! `RUSTFLAGS="--cfg loom" cargo test -p settled-engine --release --test loom_busy`
 #![cfg(loom)]
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
@@ -8,7 +8,7 @@ use loom::future::block_on;
 use loom::sync::Arc;
 use loom::sync::atomic::{AtomicUsize, Ordering};
 use loom::thread;
-use settled::busy::Busy;
+use settled_engine::busy::Busy;
 
 fn explore(model: impl Fn() + Sync + Send + 'static) {
     let mut builder = loom::model::Builder::new();

@@ -1,13 +1,13 @@
 //! Every interleaving of a few callers on one key of the in-flight table, explored by loom.
 //!
-//! `RUSTFLAGS="--cfg loom" cargo test -p settled --release --test loom_inflight`
+//! `RUSTFLAGS="--cfg loom" cargo test -p settled-engine --release --test loom_inflight`
 #![cfg(loom)]
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
 use loom::sync::atomic::{AtomicUsize, Ordering};
 use loom::sync::{Arc, Condvar, Mutex};
 use loom::thread;
-use settled::inflight::{Entered, InFlight};
+use settled_engine::inflight::{Entered, InFlight};
 
 type Table = InFlight<u8, u8, Waiter>;
 

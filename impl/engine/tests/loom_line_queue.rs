@@ -1,7 +1,7 @@
 //! Every interleaving of those who record lines of a history, one who flushes, and the writer: each line is written once and in
 //! its order, or told to be missing; a flush returns, and not before its lines are written; a close leaves nothing behind.
 //!
-//! `RUSTFLAGS="--cfg loom" cargo test -p settled --release --test loom_line_queue`
+//! `RUSTFLAGS="--cfg loom" cargo test -p settled-engine --release --test loom_line_queue`
 #![cfg(loom)]
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use loom::sync::{Arc, Condvar, Mutex};
 use loom::thread;
-use settled::line_queue::LineQueue;
+use settled_engine::line_queue::LineQueue;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Line {

@@ -1,7 +1,7 @@
 //! Every interleaving of those who send and of what ends their right to: an owner is said to be gone only when nothing of it can
 //! be sent any more (rule 6), and an epoch that is over never holds again.
 //!
-//! `RUSTFLAGS="--cfg loom" cargo test -p settled --release --test loom_retire`
+//! `RUSTFLAGS="--cfg loom" cargo test -p settled-engine --release --test loom_retire`
 #![cfg(loom)]
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
@@ -10,8 +10,8 @@ use std::time::Duration;
 use loom::sync::Arc;
 use loom::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use loom::thread;
-use settled::held::Held;
-use settled::outbox::Outbox;
+use settled_engine::held::Held;
+use settled_engine::outbox::Outbox;
 
 const NOW: Duration = Duration::from_secs(5);
 const LATER: Duration = Duration::from_secs(9);

@@ -1,7 +1,7 @@
 //! Every interleaving of those who wait for news of a name and of those who bring them: no change is missed between a look and
 //! a wait, and what nobody waits for takes no memory.
 //!
-//! `RUSTFLAGS="--cfg loom" cargo test -p settled --release --test loom_waiting`
+//! `RUSTFLAGS="--cfg loom" cargo test -p settled-engine --release --test loom_waiting`
 #![cfg(loom)]
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
@@ -11,7 +11,7 @@ use loom::future::block_on;
 use loom::sync::Arc;
 use loom::sync::atomic::{AtomicUsize, Ordering};
 use loom::thread;
-use settled::waiting::Waiting;
+use settled_engine::waiting::Waiting;
 
 #[derive(Default)]
 struct World {

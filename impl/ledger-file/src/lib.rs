@@ -40,7 +40,7 @@ mod leases;
 mod ledger;
 pub mod log;
 #[cfg(all(test, not(loom)))]
-#[path = "../tests/suite/make.rs"]
+#[path = "../tests/ledger_file/suite/make.rs"]
 mod make;
 #[cfg(not(loom))]
 mod mixer;

@@ -93,7 +93,7 @@ fn test_files(directory: &Path) -> Vec<String> {
     names
 }
 
-const MODEL: Check = Check::new(Layer::Model, "settled-model", "model/checker", Tests::Files(&["shipped", "theorems"]));
+const MODEL: Check = Check::new(Layer::Model, "settled-model", "model/checker", Tests::Files(&["checker"]));
 const PROOF: Check =
     Check::new(Layer::Proof, "settled-protocol", "model/protocol", Tests::Files(&["relation", "transitions"]));
 const STEPS: Check =
@@ -109,8 +109,8 @@ const fn ledgers(files: &'static [&'static str]) -> Check {
 
 /// Of what threads share in the engine.
 const SHARED: &[Check] = &[
-    Check::new(Layer::Proptest, "settled", "impl/engine", Tests::All),
-    Check::new(Layer::Loom, "settled", "impl/engine", Tests::Loom),
+    Check::new(Layer::Proptest, "settled-engine", "impl/engine", Tests::All),
+    Check::new(Layer::Loom, "settled-engine", "impl/engine", Tests::Loom),
     SIMULATION,
     PROCESSES,
 ];
@@ -125,7 +125,7 @@ const CHECKS: &[(&str, &[Check])] = &[
     ("impl/engine/src/inflight.rs", SHARED),
     ("impl/engine/src/line_queue.rs", SHARED),
     ("impl/engine/src/outbox.rs", SHARED),
-    ("impl/engine/", &[Check::new(Layer::Proptest, "settled", "impl/engine", Tests::All), SIMULATION, PROCESSES]),
+    ("impl/engine/", &[Check::new(Layer::Proptest, "settled-engine", "impl/engine", Tests::All), SIMULATION, PROCESSES]),
     (
         "impl/ledger-file/src/group_commit.rs",
         &[

@@ -1,7 +1,7 @@
 //! Good runs of a real engine, with their histories.
 #![allow(dead_code, unused_imports, clippy::unwrap_used, clippy::expect_used)]
 
-#[path = "../../../engine/tests/support/mod.rs"]
+#[path = "../../../engine/tests/engine/support/mod.rs"]
 pub mod support;
 
 use std::sync::Arc;

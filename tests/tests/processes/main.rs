@@ -1,0 +1,14 @@
+//! Whole processes, put together as a user would: one program, so that it is built and linked once.
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
+mod describe;
+mod many;
+mod metrics;
+mod observers;
+mod passthrough;
+mod passthrough_http;
+mod people;
+mod published;
+mod refusals;
+mod restart;
+mod stats;
