@@ -12,8 +12,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
+use settled::ledger::file::{FileLedger, FileLedgerOptions};
 use settled::{Engine, EngineOptions, Guard, Guarded};
-use settled_ledger_file::{FileLedger, FileLedgerOptions};
 
 /// What is asked for.
 #[derive(Clone, Serialize)]

@@ -8,9 +8,9 @@ use std::error::Error;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
+use settled::ledger::postgres::{PostgresLedger, PostgresOptions, Undo, transactional};
 use settled::protocol::{Policy, ToolKind};
 use settled::{Engine, EngineOptions, Guard, Guarded};
-use settled_ledger_postgres::{PostgresLedger, PostgresOptions, Undo, transactional};
 
 /// What is to be moved.
 #[derive(Serialize, Deserialize)]

@@ -9,10 +9,10 @@ use std::path::Path;
 use std::sync::Arc;
 
 use reqwest_middleware::{ClientBuilder, ClientWithMiddleware};
+use settled::http::{ClientError, GuardMiddleware, GuardedRequest, Replayed};
+use settled::ledger::file::{FileLedger, FileLedgerOptions};
 use settled::protocol::{Key, Policy, ToolKind};
 use settled::{Engine, EngineOptions};
-use settled_http::{ClientError, GuardMiddleware, GuardedRequest, Replayed};
-use settled_ledger_file::{FileLedger, FileLedgerOptions};
 
 /// An HTTP client whose guarded requests are recorded in this directory.
 pub async fn client(ledger: &Path) -> Result<ClientWithMiddleware, Box<dyn Error>> {

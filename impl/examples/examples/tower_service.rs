@@ -13,9 +13,9 @@ use axum::Router;
 use axum::http::StatusCode;
 use axum::routing::{get, post};
 use http::request::Parts;
+use settled::http::{Described, GuardLayer, Route};
+use settled::ledger::file::{FileLedger, FileLedgerOptions};
 use settled::{Engine, EngineOptions};
-use settled_http::{Described, GuardLayer, Route};
-use settled_ledger_file::{FileLedger, FileLedgerOptions};
 
 /// Which requests are guarded, and whose keys they are.
 fn describe(request: &Parts) -> Described {
