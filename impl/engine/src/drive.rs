@@ -251,9 +251,11 @@ impl Drive {
     /// Waits before an event is dealt with, where that is due.
     async fn rest_before(&mut self, what: What<Digest>) -> What<Digest> {
         let What::Reply { of, reply } = what else { return what };
+        let retry = &self.subject.policy.retry;
         let pause = match reply {
+            // Nobody waits for an attempt that there won't be.
+            Reply::Error(ErrorClass::Busy, _) if of.attempt.get() >= retry.attempts => Duration::ZERO,
             Reply::Error(ErrorClass::Busy, body) => {
-                let retry = &self.subject.policy.retry;
                 let backoff = Duration::from_millis(retry.backoff.delay(of.attempt.get(), fastrand::u32(..)));
                 let pause = self.retry_after.take().unwrap_or_default().max(backoff);
                 if pause > Duration::from_millis(retry.total).min(self.subject.longest_rest()) {

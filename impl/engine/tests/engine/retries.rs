@@ -47,6 +47,15 @@ async fn a_tool_that_stays_busy_did_not_run() {
     assert_eq!(call(&world.engine, opaque(), &tool).await, failed());
     assert!(begun.elapsed() < SECOND);
     assert_eq!(tool.sends(), 1);
+
+    // Nor is one that won't be asked again.
+    let world = World::new().await;
+    let tool = Script::new([busy(Some(20 * SECOND))]);
+    let begun = Instant::now();
+    let once = Policy { retry: Retry { attempts: 1, ..Retry::default() }, ..opaque() };
+    assert_eq!(call(&world.engine, once, &tool).await, failed());
+    assert!(begun.elapsed() < SECOND, "{:?}", begun.elapsed());
+    assert_eq!(tool.sends(), 1);
 }
 
 #[tokio::test(start_paused = true)]
