@@ -329,11 +329,18 @@ impl Inner {
                 Some(Err(_)) => return Joined::LookAgain,
                 None => {}
             }
-            if let Some(entry) = looked
-                && let State::Unknown { .. } | State::Escalated { .. } = entry.record.state()
-            {
-                let answer = Answer::Unknown { error: None, replayed: true };
-                return Joined::Told(Ok(answers::about(key, Some(&entry), answer)));
+            match looked {
+                // Meanwhile the key stands for another call: the one that it waits with will be told so, too.
+                Some(entry) if entry.record.fingerprint() != subject.fingerprint => {
+                    if let Some(answered) = self.glance(subject, Some(&entry)) {
+                        return Joined::Told(Ok(answered));
+                    }
+                }
+                Some(entry) if matches!(entry.record.state(), State::Unknown { .. } | State::Escalated { .. }) => {
+                    let answer = Answer::Unknown { error: None, replayed: true };
+                    return Joined::Told(Ok(answers::about(key, Some(&entry), answer)));
+                }
+                _ => {}
             }
             if patience.is_some_and(|patience| patience <= Instant::now()) {
                 return Joined::Told(Ok(answers::about(key, None, Answer::InProgress)));

@@ -40,7 +40,10 @@ impl Drive {
             };
             let record = view.as_ref().map(|entry| entry.record);
             self.view = Some(view);
-            if matches!(what, What::Decide { .. } | What::Cancel) && record.is_some() && self.is_gone(record.as_ref()) {
+            if matches!(what, What::Decide { .. } | What::Cancel | What::Alerted)
+                && record.is_some()
+                && self.is_gone(record.as_ref())
+            {
                 // What is said of one operation does not hold for the next one under its key.
                 return Ok(None);
             }
@@ -133,6 +136,7 @@ impl Drive {
                 }
                 Action::Escalate => {
                     self.escalate();
+                    self.about = self.entry().map(|entry| entry.record.generation());
                     raised = Some(What::Alerted);
                 }
                 Action::Refuse(refusal) => self.refused = Some(refusal),
