@@ -1,4 +1,5 @@
-"""An MCP server over stdio without an SDK, which starts quickly: `charge`, `charge_plain`, `balance`.
+"""An MCP server without an SDK, which starts quickly, over stdio or, with `--http`, over HTTP on a free port: `charge`,
+`charge_plain`, `balance`.
 
 Effects and variables are those of ../clients/README.md, and besides:
 
@@ -10,6 +11,7 @@ A call with the argument `idempotency_key` is deduplicated: the key is the last 
 and key are durable in one write.
 """
 
+import http.server
 import json
 import os
 import signal
@@ -111,7 +113,7 @@ def write(message):
         sys.stdout.buffer.flush()
 
 
-def call(id, params):
+def call(id, params, write=write):
     arguments = params.get("arguments") or {}
     charges = params["name"].startswith("charge")
     text = charge(arguments) if charges else str(len(lines(EFFECTS)))
@@ -120,7 +122,7 @@ def call(id, params):
         die_at("after-answer")
 
 
-def handle(message):
+def handle(message, write=write, calls=lambda *call_: threading.Thread(target=call, args=call_).start()):
     id, method, params = message.get("id"), message.get("method"), message.get("params") or {}
     if id is None or method is None:
         return
@@ -133,16 +135,60 @@ def handle(message):
     elif method == "tools/list":
         result = {"tools": TOOLS}
     elif method == "tools/call":
-        threading.Thread(target=call, args=(id, params)).start()
-        return
+        return calls(id, params)
     else:
         result = {}
     write({"jsonrpc": "2.0", "id": id, "result": result})
 
 
+class Posts(http.server.BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+
+    def do_POST(self):
+        message = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        answers = []
+        handle(message, answers.append, lambda id, params: call(id, params, self.answer))
+        if answers:
+            self.answer(answers[0])
+        elif "id" not in message:
+            self.send_response(202)
+            self.send_header("Content-Length", "0")
+            self.end_headers()
+
+    def do_GET(self):
+        self.send_error(405)
+
+    do_DELETE = do_GET
+
+    def answer(self, message):
+        body = json.dumps(message).encode()
+        self.send_response(200)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+        self.wfile.flush()
+
+    def log_message(self, *_):
+        pass
+
+
+def serve():
+    class Server(http.server.ThreadingHTTPServer):
+        daemon_threads = True
+
+    server = Server(("127.0.0.1", 0), Posts)
+    print(f"http://127.0.0.1:{server.server_port}/mcp", flush=True)
+    # It ends with whoever started it.
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    sys.stdin.buffer.read()
+
+
 def main():
     with open(os.environ["SERVER_PID_FILE"], "w", encoding="utf-8") as pid:
         pid.write(f"{os.getpid()}\n")
+    if sys.argv[1:] == ["--http"]:
+        return serve()
     for line in sys.stdin.buffer:
         handle(json.loads(line))
 

@@ -29,7 +29,7 @@ fn python2() -> OsString {
 }
 
 /// A program of this package: cargo builds it with the tests of this package, and puts it beside their directory.
-fn program(name: &str) -> OsString {
+pub(crate) fn program(name: &str) -> OsString {
     let test = std::env::current_exe().expect("the running test");
     let path = test.ancestors().nth(2).expect("the test lies in a profile's directory").join(name);
     assert!(path.exists(), "{} is missing: cargo build -p settled-tests --bins", path.display());
@@ -212,7 +212,24 @@ impl Attempt {
     }
 }
 
+/// A script that carries out jobs with clients of HTTP APIs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ApiClient {
+    /// httpx and openai.
+    Python,
+    /// fetch and openai.
+    Node,
+}
+
 impl Stage {
+    /// Starts a script of HTTP clients; it takes jobs from its input.
+    pub fn start_api_client(&self, client: ApiClient) -> Running {
+        self.start(&match client {
+            ApiClient::Python => [python(), tests("clients/python/api_client.py").into()],
+            ApiClient::Node => [node(), tests("clients/node/api_client.mjs").into()],
+        })
+    }
+
     /// Starts a client's scenario on a command.
     pub fn start_client(&self, client: Client, scenario: &str, command: &[OsString]) -> Running {
         self.start_client_on(client, scenario, &Target::Command(command.to_vec()))

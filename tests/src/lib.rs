@@ -6,9 +6,12 @@
 // A harness stops at the first surprise, and a panic is how a test says so.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
+mod api;
 mod binary;
 mod breaker;
 mod clients;
+mod gateway;
+mod http;
 mod ledger;
 mod process;
 mod proxy;
@@ -17,9 +20,12 @@ mod session;
 mod stage;
 mod wait;
 
+pub use api::{Api, FAULT_HEADER, Fault, Upstream, WISH_HEADER};
 pub use binary::{build, settled};
 pub use breaker::{Breaker, Cut, address_of};
-pub use clients::{Attempt, Client, Run, Server, Target};
+pub use clients::{ApiClient, Attempt, Client, Run, Server, Target};
+pub use gateway::Gateway;
+pub use http::{Exchange, HttpReply, get, post};
 pub use ledger::Operation;
 pub use process::Process;
 pub use running::{Ended, Running};

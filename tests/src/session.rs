@@ -29,7 +29,11 @@ pub enum Reply {
 }
 
 impl Reply {
-    fn of(message: &Value) -> Reply {
+    /// What an answer says.
+    ///
+    /// # Panics
+    /// If it is none.
+    pub fn of(message: &Value) -> Reply {
         match (message.get("result"), message.get("error")) {
             (Some(result), _) if result.get("isError") == Some(&Value::Bool(true)) => Reply::Failure(result.clone()),
             (Some(result), _) => Reply::Success(result.clone()),

@@ -241,7 +241,7 @@ impl Drop for Stage {
     }
 }
 
-fn whole_lines(path: &Path) -> Vec<String> {
+pub(crate) fn whole_lines(path: &Path) -> Vec<String> {
     let text = std::fs::read_to_string(path).unwrap_or_default();
     let whole = text.rfind('\n').map_or(0, |end| end + 1);
     text.get(..whole).unwrap_or_default().lines().map(str::to_owned).collect()

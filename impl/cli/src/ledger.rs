@@ -18,7 +18,7 @@ pub struct LedgerArgs {
     /// $XDG_STATE_HOME/settled or ~/.local/state/settled]
     #[arg(long, value_name = "DIR|URL", env = "SETTLED_LEDGER", hide_env_values = true)]
     ledger: Option<String>,
-    /// The configuration that names the ledger, as given to `settled mcp`
+    /// The configuration that names the ledger, as given to `settled mcp` or `settled gateway`
     #[arg(long, value_name = "settled.toml")]
     config: Option<PathBuf>,
 }
@@ -30,13 +30,26 @@ impl LedgerArgs {
     /// If the configuration can't be read, or none is given and the user has no home directory.
     pub fn url(&self) -> Result<String, Failure> {
         let configured = match &self.config {
-            Some(path) => Config::load(path).map_err(|error| Failure::input(error.to_string()))?.ledger,
+            Some(path) => match (Config::load(path), settled_gateway::Config::load(path)) {
+                (Ok(config), _) => config.ledger,
+                (Err(_), Ok(config)) => config.ledger,
+                (Err(error), Err(_)) => return Err(Failure::input(error.to_string())),
+            },
             None => None,
         };
         match self.ledger.clone().or(configured) {
             Some(named) => Ok(named),
             None => default_url(),
         }
+    }
+
+    /// The configuration, if one is given.
+    ///
+    /// # Errors
+    /// If it can't be read.
+    pub fn configured(&self) -> Result<Option<Config>, Failure> {
+        let load = |path| Config::load(path).map_err(|error| Failure::input(error.to_string()));
+        self.config.as_deref().map(load).transpose()
     }
 
     /// Opens the ledger, which must be there.

@@ -2,6 +2,7 @@
 
 mod commands;
 mod failure;
+mod history;
 mod ledger;
 mod metrics;
 mod output;
@@ -32,6 +33,7 @@ enum Command {
     Bench(commands::bench::BenchArgs),
     Simulate(commands::simulate::SimulateArgs),
     Mcp(commands::mcp::McpArgs),
+    Gateway(commands::gateway::GatewayArgs),
     Replay(commands::replay::ReplayArgs),
     #[command(hide = true)]
     ReplayPart(commands::replay::PartArgs),
@@ -63,6 +65,7 @@ fn run(command: Command) -> Result<Exit, Failure> {
         Command::Bench(args) => commands::bench::run(args),
         Command::Simulate(args) => commands::simulate::run(args),
         Command::Mcp(args) => commands::mcp::run(args),
+        Command::Gateway(args) => commands::gateway::run(args),
         Command::Replay(args) => commands::replay::run(args),
         Command::ReplayPart(args) => commands::replay::run_part(&args),
         Command::Log(args) => commands::log::run(args),

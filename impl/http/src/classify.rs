@@ -74,7 +74,8 @@ impl Declared {
         self
     }
 
-    pub(crate) fn means(&self, status: StatusCode) -> Option<Means> {
+    /// What is declared of a status.
+    pub fn means(&self, status: StatusCode) -> Option<Means> {
         self.0.iter().find(|(declared, _)| *declared == status).map(|(_, means)| *means)
     }
 }
@@ -113,7 +114,7 @@ pub fn classify(heard: Heard<'_>, declared: &Declared, now: SystemTime) -> Class
 
 impl Means {
     /// What follows from it, for an answer with these headers.
-    pub(crate) fn class(self, headers: &HeaderMap, now: SystemTime) -> Class {
+    pub fn class(self, headers: &HeaderMap, now: SystemTime) -> Class {
         match self {
             Means::Done => Class::Done,
             Means::NotRun => Class::NotRun,

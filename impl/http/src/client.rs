@@ -68,12 +68,7 @@ impl GuardMiddleware {
     /// # Errors
     /// If the client can't be built.
     pub fn new(engine: Engine, client: reqwest::ClientBuilder) -> Result<GuardMiddleware, reqwest::Error> {
-        if rustls::crypto::CryptoProvider::get_default().is_none() {
-            // Somebody else may have been faster: then theirs is used.
-            let _ = rustls::crypto::ring::default_provider().install_default();
-        }
-        let client = client.retry(reqwest::retry::never()).redirect(reqwest::redirect::Policy::none()).build()?;
-        Ok(GuardMiddleware { engine, client, credentials: None })
+        Ok(GuardMiddleware { engine, client: sends_once(client)?, credentials: None })
     }
 
     /// Adds credentials to every guarded request just before it is sent. A request that had credentials of its own can only
@@ -135,6 +130,15 @@ impl Middleware for GuardMiddleware {
             None => next.run(request, extensions).await,
         }
     }
+}
+
+/// A client that sends what it is given once (rule 1).
+pub(crate) fn sends_once(client: reqwest::ClientBuilder) -> Result<reqwest::Client, reqwest::Error> {
+    if rustls::crypto::CryptoProvider::get_default().is_none() {
+        // Somebody else may have been faster: then theirs is used.
+        let _ = rustls::crypto::ring::default_provider().install_default();
+    }
+    client.retry(reqwest::retry::never()).redirect(reqwest::redirect::Policy::none()).build()
 }
 
 fn text(body: &Bytes) -> String {

@@ -84,7 +84,7 @@ pub fn write_response(
 }
 
 /// What is stored instead of a response that is larger than what is kept: if the operation happened, that it did.
-pub(crate) fn not_kept(happened: bool, status: StatusCode) -> Bytes {
+pub fn not_kept(happened: bool, status: StatusCode) -> Bytes {
     if !happened {
         return write_response(status, &HeaderMap::new(), b"", is_kept);
     }

@@ -3,6 +3,7 @@
 use bytes::Bytes;
 use http::header::{CACHE_CONTROL, CONTENT_TYPE, RETRY_AFTER};
 use http::{HeaderValue, Response, StatusCode};
+use serde_json::Value;
 
 /// An answer that is not the service's own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -96,19 +97,43 @@ impl Problem<'_> {
 
     /// The response, as `application/problem+json`.
     pub fn response(self) -> Response<Bytes> {
+        self.response_with([])
+    }
+
+    /// The response, with more members than every problem has.
+    pub fn response_with<const N: usize>(self, more: [(&str, Value); N]) -> Response<Bytes> {
         let (status, name, detail) = self.parts();
-        let title = status.canonical_reason().unwrap_or_default();
-        let body = serde_json::json!({
-            "type": format!("urn:settled:{name}"), "title": title, "status": status.as_u16(), "detail": detail,
-        });
-        let mut response = Response::new(Bytes::from(body.to_string()));
-        *response.status_mut() = status;
-        let headers = response.headers_mut();
-        headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/problem+json"));
-        headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+        let mut response = document(status, name, &detail, more);
         if matches!(self, Problem::InProgress | Problem::Unavailable) {
-            headers.insert(RETRY_AFTER, HeaderValue::from_static("1"));
+            response.headers_mut().insert(RETRY_AFTER, HeaderValue::from_static("1"));
         }
         response
     }
+}
+
+/// Marks a response, among its extensions, that [`document`] made: it is nobody else's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Own;
+
+/// A problem's document: `urn:settled:` and its name, what it says, and more members.
+pub fn document<const N: usize>(
+    status: StatusCode,
+    name: &str,
+    detail: &str,
+    more: [(&str, Value); N],
+) -> Response<Bytes> {
+    let title = status.canonical_reason().unwrap_or_default();
+    let mut body = serde_json::json!({
+        "type": format!("urn:settled:{name}"), "title": title, "status": status.as_u16(), "detail": detail,
+    });
+    if let Some(members) = body.as_object_mut() {
+        members.extend(more.into_iter().map(|(name, value)| (name.to_owned(), value)));
+    }
+    let mut response = Response::new(Bytes::from(body.to_string()));
+    *response.status_mut() = status;
+    response.extensions_mut().insert(Own);
+    let headers = response.headers_mut();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/problem+json"));
+    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    response
 }

@@ -13,4 +13,6 @@ pub mod events;
 pub mod frames;
 pub mod header;
 pub mod ledger;
+pub mod messages;
+pub mod streams;
 pub mod texts;

@@ -10,7 +10,7 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 use settled_fuzz::choices::Choices;
-use settled_fuzz::{arguments, corpus, events, frames, header, ledger, texts};
+use settled_fuzz::{arguments, corpus, events, frames, header, ledger, messages, streams, texts};
 
 /// The longest input, in bytes.
 const LONGEST: usize = 1024;
@@ -81,3 +81,5 @@ parsing!(lines_of_a_history, "history", texts::history);
 parsing!(traces, "trace", texts::trace);
 parsing!(idempotency_keys, "header", header::idempotency_key);
 parsing!(keys, "key", header::key);
+parsing!(streams_of_language_models, "stream", streams::any_stream);
+parsing!(stored_messages, "message", messages::any_message);

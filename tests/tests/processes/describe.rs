@@ -78,8 +78,9 @@ fn one_of_several() {
     let command = Server::Quick.command();
     let list = serde_json::to_string(&command.iter().map(|part| part.to_string_lossy()).collect::<Vec<_>>()).unwrap();
     let file = format!(
-        "ledger = '{}'\n[servers.shop]\ncommand = {list}\nenv = {{ SERVER_DELAY_MS = '1' }}\n[servers.bank]\nurl = 'http://127.0.0.1:9/mcp'\n",
-        stage.path("ledger").display()
+        "ledger = '{}'\n[servers.shop]\ncommand = {list}\nenv = {{ EFFECTS = '{}' }}\n[servers.bank]\nurl = 'http://127.0.0.1:9/mcp'\n",
+        stage.path("ledger").display(),
+        stage.path("elsewhere").display()
     );
     stage.configure(&file);
     let config = stage.path("settled.toml").display().to_string();
@@ -95,7 +96,8 @@ fn one_of_several() {
     let mut session = Session::open(&stage, &with(&["--server", "shop"]));
     assert_eq!(session.charge().status(), "done");
     drop(session.end());
-    assert_eq!(stage.effects().len(), 1);
+    let effects = std::fs::read_to_string(stage.path("elsewhere")).unwrap();
+    assert_eq!((effects.lines().count(), stage.effects().len()), (1, 0), "where its `env` says");
     let operation = stage.operation();
     assert!(operation.key.starts_with("shop-"), "{operation:?}");
 
@@ -150,4 +152,22 @@ fn nothing_confidential_on_disk() {
     let has = |text: &str| all.windows(text.len()).any(|window| window == text.as_bytes());
     assert!(has("ada") && has("(encrypted)"), "it looks in the right places");
     assert!(!has("4111-1111-1111") && !has("1234-5678"));
+
+    // Whoever has the key can look; what is not kept is nowhere.
+    let operation = stage.operation().key;
+    let (ledger, key, config) = (stage.path("ledger"), key.display().to_string(), stage.path("settled.toml"));
+    let show = |more: &[&str]| {
+        let mut argv = stage.settled(&["log", "show", &operation, "--ledger"]);
+        argv.push(ledger.clone().into());
+        argv.extend(words(more));
+        stage.run(&argv).text()
+    };
+    for more in [&["--key-file", &key][..], &["--config", config.to_str().unwrap()]] {
+        let shown = show(more);
+        assert!(shown.contains("4111-1111-1111") && !shown.contains("1234-5678"), "{shown}");
+        // The answer, too.
+        assert!(shown.contains("charge ada 500"), "{shown}");
+    }
+    let shown = show(&[]);
+    assert!(shown.contains("(encrypted)") && !shown.contains("4111-1111-1111"), "{shown}");
 }

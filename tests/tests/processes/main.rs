@@ -12,3 +12,4 @@ mod published;
 mod refusals;
 mod restart;
 mod stats;
+mod sweep_http;

@@ -83,6 +83,7 @@ impl Report {
 }
 
 /// A client's session with a contestant, and what must not end before it.
+#[derive(Clone)]
 enum Session {
     Stdio(Arc<stdio::Session>),
     Http(Arc<http::Session>),
@@ -200,27 +201,20 @@ impl Contestant {
 
 impl Session {
     async fn calls(&self, callers: usize, span: Duration, tool: Tool) -> Result<Measured, BenchError> {
+        let caller = |_| {
+            let session = self.clone();
+            move |_| {
+                let session = session.clone();
+                async move { session.call(tool).await }
+            }
+        };
+        closed_loop(callers, span, caller).await
+    }
+
+    async fn call(&self, tool: Tool) -> Result<(), BenchError> {
         match self {
-            Session::Stdio(session) => {
-                let caller = |_| {
-                    let session = session.clone();
-                    move |_| {
-                        let session = session.clone();
-                        async move { session.call(tool).await }
-                    }
-                };
-                closed_loop(callers, span, caller).await
-            }
-            Session::Http(session) => {
-                let caller = |_| {
-                    let session = session.clone();
-                    move |_| {
-                        let session = session.clone();
-                        async move { session.call(tool).await }
-                    }
-                };
-                closed_loop(callers, span, caller).await
-            }
+            Session::Stdio(session) => session.call(tool).await,
+            Session::Http(session) => session.call(tool).await,
         }
     }
 }

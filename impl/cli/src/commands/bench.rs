@@ -1,6 +1,7 @@
 //! `settled bench`: what this project's parts take, beside others.
 
 mod engine;
+mod gateway;
 mod mcp;
 mod model;
 
@@ -20,8 +21,11 @@ enum BenchCommand {
     Model(model::ModelArgs),
     Engine(engine::EngineArgs),
     Mcp(mcp::McpArgs),
+    Gateway(gateway::GatewayArgs),
     #[command(hide = true)]
     McpServer(mcp::ServerArgs),
+    #[command(hide = true)]
+    GatewayServer(gateway::ServerArgs),
 }
 
 /// Runs the command.
@@ -31,5 +35,7 @@ pub fn run(args: BenchArgs) -> Result<Exit, Failure> {
         BenchCommand::Engine(args) => engine::run(args),
         BenchCommand::Mcp(args) => mcp::run(args),
         BenchCommand::McpServer(args) => mcp::serve(&args),
+        BenchCommand::Gateway(args) => gateway::run(args),
+        BenchCommand::GatewayServer(args) => gateway::serve(&args),
     }
 }

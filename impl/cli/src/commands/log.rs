@@ -1,5 +1,6 @@
 //! `settled log`: reads a ledger, also while it is in use.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
@@ -9,6 +10,7 @@ use comfy_table::{Table, presets};
 use serde::Serialize;
 use settled::protocol::{Cause, Digest, Key, Record, State, Time, Verdict};
 use settled::{Change, Entry, Filter, Ledger};
+use settled_mcp::Reader;
 
 use crate::failure::{Exit, Failure};
 use crate::ledger::LedgerArgs;
@@ -40,6 +42,10 @@ enum LogCommand {
         key: String,
         #[command(flatten)]
         ledger: LedgerArgs,
+        /// A file with a key of `[encryption]`, to show what is encrypted; may be given several times [default: those of the
+        /// configuration, if one is given]
+        #[arg(long, value_name = "FILE")]
+        key_file: Vec<PathBuf>,
         /// As JSON.
         #[arg(long)]
         json: bool,
@@ -55,14 +61,35 @@ pub fn run(args: LogArgs) -> Result<Exit, Failure> {
                 let filter = if unsettled { Filter::Unsettled } else { Filter::All };
                 list(&ledger.scan(filter).await?, json)
             }
-            LogCommand::Show { key, ledger: at, json } => {
+            LogCommand::Show { key, ledger: at, key_file, json } => {
+                let reader = reader(&at, &key_file)?;
                 let opened = at.open_existing().await?;
                 let entry = find(&opened.ledger, &key).await?;
+                let entry = match reader {
+                    Some(reader) => {
+                        if let Some(id) = reader.lacks(&entry) {
+                            eprintln!(
+                                "settled: it is encrypted with the key {id}, and the file of that key was not given"
+                            );
+                        }
+                        reader.readable(entry)
+                    }
+                    None => entry,
+                };
                 let history = opened.ledger.history(&entry.key).await?;
                 show(&entry, &history, &at.repeated(&opened), json)
             }
         }
     })
+}
+
+/// What reads encrypted parts, if there are keys to.
+fn reader(at: &LedgerArgs, key_files: &[PathBuf]) -> Result<Option<Reader>, Failure> {
+    let reader = match at.configured()?.and_then(|config| config.encryption) {
+        Some(config) if key_files.is_empty() => Reader::open(&config).map(Some),
+        _ => Reader::of_files(key_files),
+    };
+    reader.map_err(|error| Failure::input(error.to_string()))
 }
 
 /// The entry of a key, or of the only key that begins so.

@@ -5,11 +5,10 @@ mod choice;
 use std::ffi::OsString;
 use std::io::IsTerminal;
 use std::net::SocketAddr;
-use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::path::PathBuf;
 
 use clap::Args;
-use settled::{Engine, EngineOptions, History, JsonLines, NoHistory, Promise};
+use settled::{Engine, EngineOptions, Promise};
 use settled_ledgers::Opened;
 use settled_mcp::config::Kind;
 use settled_mcp::{Behind, Config, DescribeOptions, FrontOptions, HttpProxyOptions, ProxyOptions};
@@ -18,6 +17,7 @@ use tracing_subscriber::EnvFilter;
 
 use self::choice::{Choice, Chosen};
 use crate::failure::{Exit, Failure};
+use crate::history::HistoryArgs;
 use crate::runtime::block_on;
 use crate::{ledger, metrics};
 
@@ -56,16 +56,8 @@ pub struct McpArgs {
     /// configuration's, else $XDG_STATE_HOME/settled or ~/.local/state/settled]
     #[arg(long, value_name = "DIR|URL", env = "SETTLED_LEDGER", hide_env_values = true)]
     ledger: Option<String>,
-    /// Where everything that happens is written down, as JSON lines [default: history.jsonl in the ledger's directory; nowhere
-    /// if the ledger is not a directory]
-    #[arg(long, value_name = "FILE")]
-    history: Option<PathBuf>,
-    /// The history is put aside (as FILE.1, FILE.2 and so on) whenever it has grown to this many MiB
-    #[arg(long, value_name = "MIB", default_value_t = JsonLines::PART_BYTES >> 20, value_parser = clap::value_parser!(u64).range(1..1 << 40))]
-    history_size: u64,
-    /// How many histories that were put aside are kept
-    #[arg(long, value_name = "N", default_value_t = JsonLines::PARTS_KEPT)]
-    history_keep: u32,
+    #[command(flatten)]
+    history: HistoryArgs,
     /// Serve what is counted for Prometheus at this address, for example 127.0.0.1:9464 [default: the configuration's, else
     /// nowhere]
     #[arg(long, value_name = "ADDRESS:PORT")]
@@ -175,7 +167,7 @@ async fn start(args: &McpArgs, config: &Config, choice: &mut Choice) -> Result<E
         warn_of_promise(&opened, config);
     }
     let options = EngineOptions {
-        history: history(args, &opened)?,
+        history: args.history.open(&opened)?,
         patience: config.patience,
         lease: config.lease.unwrap_or(EngineOptions::default().lease),
         retry_budget: config.retries,
@@ -191,19 +183,6 @@ fn shown(opened: &Opened) -> Result<String, Failure> {
         Some(directory) => Ok(std::path::absolute(directory)?.display().to_string()),
         None => Ok(opened.display.clone()),
     }
-}
-
-fn history(args: &McpArgs, opened: &Opened) -> Result<Arc<dyn History>, Failure> {
-    let in_directory = || opened.directory.as_deref().map(|directory| directory.join(ledger::HISTORY_FILE));
-    let Some(path) = args.history.clone().or_else(in_directory) else {
-        return Ok(Arc::new(NoHistory));
-    };
-    let history = JsonLines::append_in_parts(&path, args.history_size << 20, args.history_keep);
-    Ok(Arc::new(history.map_err(|error| unusable(&path, &error))?))
-}
-
-fn unusable(path: &Path, error: &std::io::Error) -> Failure {
-    Failure::input(format!("{}: {error}", path.display()))
 }
 
 /// Rule 8: what the ledger can't promise makes some tools unsafe on it.

@@ -7,6 +7,7 @@ pub mod demo;
 pub mod diff;
 pub mod explore;
 pub mod faults;
+pub mod gateway;
 pub mod log;
 mod matrix;
 pub mod mcp;

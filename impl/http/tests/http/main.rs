@@ -3,6 +3,7 @@
 
 mod classes;
 mod client;
+mod keyed;
 mod keys;
 mod messages;
 mod server;
