@@ -4,9 +4,6 @@
 //! text that is kept stays JSON: each hidden part is replaced by a word, and a member at the end holds all of the hidden parts,
 //! encrypted together and bound to the operation's key and to the rest of the text.
 
-mod keys;
-mod seal;
-
 use std::borrow::Cow;
 use std::ops::Range;
 use std::sync::Arc;
@@ -17,12 +14,12 @@ use settled::{Answer, Answered, Entry};
 use settled_protocol::{Key, KeyError};
 
 use crate::config::{ArgumentPath, Confidential, Encrypt, EncryptionConfig};
-use crate::keys::CallKey;
-use crate::splice::{self, quoted};
+use crate::guarded::keys::CallKey;
+use crate::messages::splice::{self, quoted};
 
-pub use keys::KeyFileError;
+pub use settled_sealing::KeyFileError;
 
-use keys::Keys;
+use settled_sealing::{self as seal, Keys};
 
 /// The member that holds what is hidden, in parameters and in place of answers. No client can send it.
 pub(crate) const MEMBER: &str = "io.settled/at-rest";

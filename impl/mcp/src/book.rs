@@ -5,10 +5,10 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::oneshot;
 
-use crate::frame::{Body, IdKey};
-use crate::offers::{Adds, Offers, takes_keys};
-use crate::progress::Progress;
-use crate::splice::quoted;
+use crate::messages::frame::{Body, IdKey};
+use crate::messages::splice::quoted;
+use crate::told::offers::{Adds, Offers, takes_keys};
+use crate::told::progress::Progress;
 use crate::upstream::proves::Refusal;
 use crate::watch::Awaited;
 
@@ -80,6 +80,8 @@ struct Pages {
     added_to: HashMap<IdKey, Adds>,
     session: Session,
     takes_keys: bool,
+    /// The proxy offers tasks in this session.
+    session_tasks: bool,
     /// Passed requests that are only observed.
     watched: HashMap<IdKey, Awaited>,
 }
@@ -180,6 +182,11 @@ impl Book {
         self.pages().1.takes_keys
     }
 
+    /// Whether the client has opened a session in which the proxy offers tasks (revision 2025-11-25), since the server has none.
+    pub(crate) fn session_tasks(&self) -> bool {
+        self.pages().1.session_tasks
+    }
+
     /// A request is about to be passed on whose answer is observed.
     pub(crate) fn watch(&self, id: &str, awaited: Awaited) {
         self.pages().1.watched.insert(IdKey::new(id), awaited);
@@ -238,6 +245,9 @@ impl Book {
                 }
                 if let (Some(Adds::Initialize | Adds::Discover), Body::Result(result)) = (adds, body) {
                     pages.1.takes_keys = takes_keys(result);
+                }
+                if let (Some(Adds::Initialize), Body::Result(result)) = (adds, body) {
+                    pages.1.session_tasks = self.offers.in_session(result);
                 }
                 adds.map_or(Goes::On, Goes::With)
             }

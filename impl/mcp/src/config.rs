@@ -118,6 +118,7 @@ mod upstream;
 pub use answers::Answers;
 pub use encryption::{Confidential, Encrypt, EncryptionConfig};
 pub use error::ConfigError;
+pub(crate) use http::is_the_proxys_own;
 pub use http::{HttpConfig, Principal};
 pub use key::{ArgumentPath, KeyFrom, KeyTemplate};
 pub use kind::Kind;

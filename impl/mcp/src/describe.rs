@@ -16,17 +16,18 @@ use settled::{Engine, EngineOptions, MemoryLedger};
 use tokio::sync::mpsc;
 use tokio::time::timeout;
 
+use crate::ProxyError;
+use crate::behind::start::Program;
 use crate::config::{Config, UpstreamConfig};
-use crate::context::{Context, Incoming};
 use crate::flag::Flag;
-use crate::frame::{Body, Frame, parse};
 use crate::front::Behind;
-use crate::lines::{ClientSink, ToClient};
+use crate::messages::context::{Context, Incoming};
+use crate::messages::frame::{Body, Frame, parse};
+use crate::messages::incoming;
+use crate::messages::lines::{ClientSink, ToClient};
+use crate::messages::splice::{self, quoted};
 use crate::service::{Service, Upstream};
-use crate::splice::{self, quoted};
-use crate::start::Program;
 use crate::upstream::Http;
-use crate::{ProxyError, incoming};
 
 use listing::{Listed, Listing};
 

@@ -41,12 +41,12 @@ use tokio::sync::{Semaphore, mpsc, watch};
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
+use crate::behind::start::{Program, StartServer};
 use crate::config::{Config, HttpConfig, LimitsConfig};
 use crate::flag::Flag;
 use crate::front::door::Door;
 use crate::front::sessions::Sessions;
 use crate::service::{Service, Upstream};
-use crate::start::{Program, StartServer};
 use crate::upstream::{Http, HttpOptions};
 use crate::{ProxyError, longest, service, session, signalled};
 

@@ -4,10 +4,9 @@ use bytes::Bytes;
 use tokio::io::AsyncReadExt;
 
 use crate::flag::Flag;
-use crate::frame::{Body, Frame, IdKey, parse};
-use crate::lines::{self, Lines, write_to_client};
-use crate::splice;
-use crate::sse;
+use crate::messages::frame::{Body, Frame, IdKey, parse};
+use crate::messages::lines::{self, Lines, write_to_client};
+use crate::messages::splice;
 
 /// What a line is, with the texts in it that are looked at.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -57,21 +56,6 @@ pub fn get<'a>(object: &'a str, name: &str) -> Option<&'a str> {
 /// The object's text with that member set.
 pub fn set(object: &str, name: &str, value: &str) -> Option<String> {
     splice::set(object, name, value)
-}
-
-/// The events in a stream of server-sent events that comes in pieces of that size: each one's id, and its data.
-/// `None`: it can't be read on.
-pub fn events(bytes: &[u8], piece: usize, longest: usize) -> Option<Vec<(Option<String>, Option<Bytes>)>> {
-    let (mut parser, mut events) = (sse::Parser::new(longest), Vec::new());
-    for piece in bytes.chunks(piece.max(1)) {
-        parser.feed(piece, &mut events).ok()?;
-    }
-    Some(events.into_iter().map(|event| (event.id, event.data)).collect())
-}
-
-/// A message as an event with an id.
-pub fn event(id: &str, message: &Bytes) -> Vec<u8> {
-    sse::message(Some(id), message).concat()
 }
 
 /// Takes bytes through the reader of lines and the writer of lines, as whatever is relayed goes.

@@ -4,18 +4,21 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
+use crate::behind::process::OnLine;
 use crate::book::{Book, Goes};
-use crate::frame::{Body, Frame, parse, parse_valid};
-use crate::lines::ClientSink;
-use crate::offers::Adds;
-use crate::process::OnLine;
-use crate::splice;
-use crate::status;
-use crate::tools::Tools;
+use crate::config::Config;
+use crate::listed::tools::Tools;
+use crate::messages::frame::{Body, Frame, parse, parse_valid};
+use crate::messages::lines::ClientSink;
+use crate::messages::splice;
+use crate::told::offers::Adds;
+use crate::told::status;
+use crate::told::tasks;
 
 /// Takes the server's messages to where they belong.
 #[derive(Clone)]
 pub(crate) struct FromServer {
+    pub(crate) config: Arc<Config>,
     pub(crate) book: Arc<Book>,
     pub(crate) client: ClientSink,
     pub(crate) tools: Arc<Tools>,
@@ -70,6 +73,10 @@ impl FromServer {
         // A server that has a tool of that name keeps it, on whichever page it is.
         let is_taken = adds == Adds::Tools && self.tools.known(status::TOOL).flatten().is_some();
         let added = if is_taken { None } else { self.book.offers().add(adds, result) };
+        let with_tasks = (adds == Adds::Tools && self.book.session_tasks())
+            .then(|| tasks::supported(&self.config, added.as_deref().unwrap_or(result)))
+            .flatten();
+        let added = with_tasks.or(added);
         let line = added.and_then(|result| splice::set(str::from_utf8(line).ok()?, "result", &result));
         line.map_or(Inward::Relay, |line| Inward::Replace(line.into()))
     }

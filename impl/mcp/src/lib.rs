@@ -1,54 +1,34 @@
-//! The MCP proxy of `settled` over stdio: it stands between an MCP client and a server, and makes every guarded tool
+//! The MCP proxy of `settled`: it stands between MCP clients and servers, over stdio and HTTP, and makes every guarded tool
 //! call take effect at most once.
 //!
 //! Whatever is not a guarded call is relayed byte for byte. A guarded call gets a key, is recorded before it is sent,
 //! and is answered with the tool's own answer: also when the client gave up and asks again, when the server died, or
 //! when this process did.
 //!
-//! Read [`config`] first (what the user declares), then `guard` (which calls are guarded), `keys` (which operation a
-//! call is), `call` (its life), `observe` (what became of it), `supervisor` (the process behind it), `relay` (everything
-//! else).
+//! Read [`config`] first (what the user declares), then `guarded` (which calls are guarded, which operation a call is, and
+//! its life), `told` (what the client is told of it), `behind` (the server's processes) and [`upstream`] (a server behind
+//! HTTP), `front` (clients over HTTP), `relay` and `inward` (everything else, in both directions).
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
 
-mod admission;
-mod answer;
 mod at_rest;
+mod behind;
 mod book;
-mod call;
 pub mod config;
-mod context;
-mod definition;
 mod describe;
 mod flag;
-mod frame;
 mod front;
 #[doc(hidden)]
 pub mod fuzzing;
-mod guard;
-mod incoming;
+mod guarded;
 mod inward;
-mod keys;
 mod labels;
-mod lines;
-mod observe;
-mod offers;
-mod oversized;
-mod patience;
-mod process;
-mod progress;
+mod listed;
+mod messages;
+mod readable;
 mod relay;
-mod server;
 mod service;
 mod session;
-mod splice;
-mod sse;
-mod start;
-mod status;
-mod supervisor;
-mod tasks;
-mod tool;
-mod tools;
-mod unreviewed;
+mod told;
 pub mod upstream;
 mod watch;
 
@@ -66,16 +46,19 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::mpsc;
 use tokio::time::timeout;
 
+use crate::behind::start::Program;
 use crate::flag::Flag;
+use crate::guarded::guard;
+use crate::messages::{incoming, lines};
 use crate::service::{Service, Upstream};
-use crate::start::Program;
 use crate::upstream::{Http, HttpOptions, UpstreamError};
 
 pub use at_rest::KeyFileError;
+pub use behind::start::{EndBy, StartServer, Started};
 pub use config::{Config, ConfigError};
 pub use describe::{DescribeError, DescribeOptions, describe};
 pub use front::{Behind, FrontOptions, Fronted, listen, serve_front};
-pub use start::{EndBy, StartServer, Started};
+pub use readable::Reader;
 
 /// How long the client may take to read the last messages.
 const LAST_MESSAGES: Duration = Duration::from_secs(15);
@@ -186,17 +169,10 @@ where
     R: AsyncRead + Send + Unpin + 'static,
     W: AsyncWrite + Send + Unpin + 'static,
 {
-    let terminate = signal(SignalKind::terminate()).map_err(ProxyError::Signals)?;
-    let interrupt = signal(SignalKind::interrupt()).map_err(ProxyError::Signals)?;
-    let (tell, told) = mpsc::unbounded_channel();
     let mut command = options.command.iter().cloned();
     let program = command.next().ok_or(ProxyError::NoCommand)?;
     let starts = Arc::new(Program { program, arguments: command.collect(), env: options.config.env.clone() });
-    tokio::select! {
-        biased;
-        ended = serve(options, starts, told, stdin, stdout) => ended,
-        never = pass_signals(terminate, interrupt, tell) => match never {},
-    }
+    until_a_signal(|told| serve(options, starts, told, stdin, stdout)).await
 }
 
 /// As [`run`], with a server that is started in another way than as a process. A message of `told` stands for a signal that
@@ -232,17 +208,23 @@ where
     R: AsyncRead + Send + Unpin + 'static,
     W: AsyncWrite + Send + Unpin + 'static,
 {
-    let terminate = signal(SignalKind::terminate()).map_err(ProxyError::Signals)?;
-    let interrupt = signal(SignalKind::interrupt()).map_err(ProxyError::Signals)?;
-    let (tell, told) = mpsc::unbounded_channel();
     let HttpProxyOptions { config, upstream, engine } = options;
     let scope = config.scope.clone().unwrap_or_else(|| upstream.scope());
     let upstream = Upstream::Http(Http::open(upstream)?);
     let service = Service::new(Arc::new(config), scope, engine, upstream)?;
+    until_a_signal(|told| serve_one(service, told, stdin, stdout)).await
+}
+
+/// Serves, and tells whoever serves of every SIGTERM and SIGINT.
+async fn until_a_signal<F>(serving: impl FnOnce(mpsc::UnboundedReceiver<()>) -> F) -> Result<Ended, ProxyError>
+where
+    F: Future<Output = Result<Ended, ProxyError>>,
+{
+    let (signals, told) = signals()?;
     tokio::select! {
         biased;
-        ended = serve_one(service, told, stdin, stdout) => ended,
-        never = pass_signals(terminate, interrupt, tell) => match never {},
+        ended = serving(told) => ended,
+        never = signals => match never {},
     }
 }
 

@@ -1,5 +1,7 @@
 //! Both directions: what is relayed as it is, and what is taken aside.
 
+mod held;
+
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
@@ -8,27 +10,29 @@ use serde_json::json;
 use settled::{Engine, task};
 use settled_observers::Observer;
 use tokio::sync::{Semaphore, mpsc};
-use tokio::time::Instant;
 
-use crate::admission::{Admission, Places, TooMuch};
-use crate::answer::error_line;
 use crate::at_rest::Secrets;
+use crate::behind::server::{Note, ServerHandle, TRANSPORT_ERROR};
 use crate::book::{Book, ToWhom};
-use crate::call::{Call, Calls};
 use crate::config::Config;
-use crate::context::{Context, Incoming};
 use crate::flag::Flag;
-use crate::frame::{Frame, IdKey, cancelled_id, parse, parse_valid};
-use crate::guard::{Decision, Terms, decide, decide_by_configuration};
-use crate::keys::Merged;
-use crate::lines::ClientSink;
-use crate::offers::Adds;
-use crate::server::{Note, ServerHandle, TRANSPORT_ERROR};
+use crate::guarded::admission::{Admission, Places, TooMuch};
+use crate::guarded::call::{Call, Calls};
+use crate::guarded::guard::{Decision, Terms, decide, decide_by_configuration};
+use crate::guarded::keys::Merged;
+use crate::listed::tools::Tools;
+use crate::messages::context::Incoming;
+use crate::messages::frame::{Frame, cancelled_id, parse, parse_valid};
+use crate::messages::lines::ClientSink;
+use crate::messages::splice;
 use crate::session::Attempts;
-use crate::splice;
-use crate::tasks::TaskRequest;
-use crate::tools::Tools;
+use crate::told::answer::error_line;
+use crate::told::offers::Adds;
+use crate::told::patience::at;
+use crate::told::tasks::{TaskMethod, TaskRequest};
 use crate::watch::{Seen, Watch};
+
+use held::{bytes, withdraws};
 
 /// How many lines wait while the server lists its tools; beyond that, the client's messages are not read.
 const HELD: usize = 4096;
@@ -74,7 +78,7 @@ enum Plan {
     Opened,
     Call(Call, Terms),
     Status(Call),
-    Task(String, TaskRequest, String),
+    Task(TaskRequest),
     Withhold,
     Answer(String),
 }
@@ -106,6 +110,7 @@ impl Proxy {
                         self.from_client(message).await;
                     }
                 }
+                () = at(self.held_until(&held)) => self.give_up_held(&mut held).await,
                 message = messages.recv(), if more && held.len() < HELD && bytes(&held) < HELD_BYTES => match message {
                     Some(message) if matches!(parse(&message.line), Frame::Response { .. }) => self.from_client(message).await,
                     Some(message) if withdraws(&message.line, &mut held) => {}
@@ -135,39 +140,38 @@ impl Proxy {
     }
 
     async fn from_client(self: &Arc<Self>, message: Incoming) {
-        let Incoming { line, context } = message;
-        let frame = parse(&line);
+        let frame = parse(&message.line);
         let Frame::Batch(members) = frame else {
-            let plan = self.plan(&frame, &line, &context);
-            return self.carry_out(plan, Incoming { line, context }).await;
+            let plan = self.plan(&frame, &message);
+            return self.carry_out(plan, message.clone()).await;
         };
+        let line = &message.line;
         let plain = members.iter().map(|member| plain(self, &parse_valid(member))).collect::<Option<Vec<_>>>();
         match plain {
             Some(notes) => {
                 let requests = notes.into_iter().flatten().collect();
-                members.iter().for_each(|member| self.watch_if_observed(member, &line, &context));
-                self.pass(Incoming::bare(line.clone(), &context), Note::Requests(requests)).await;
+                members.iter().for_each(|member| self.watch_if_observed(member, &message));
+                self.pass(message.clone(), Note::Requests(requests)).await;
             }
             // One by one, in order: each is what it would be on a line of its own.
             None => {
                 for member in members {
-                    let line = line.slice_ref(member.as_bytes());
-                    let plan = self.plan(&parse_valid(member), &line, &context);
-                    self.carry_out(plan, Incoming::bare(line.clone(), &context)).await;
+                    let alone = message.member(line.slice_ref(member.as_bytes()));
+                    let plan = self.plan(&parse_valid(member), &alone);
+                    self.carry_out(plan, alone).await;
                 }
             }
         }
     }
 
-    fn plan(&self, frame: &Frame<'_>, line: &Bytes, context: &Arc<Context>) -> Plan {
+    fn plan(&self, frame: &Frame<'_>, message: &Incoming) -> Plan {
         match frame {
-            Frame::Request { id, method, params } if method == "tools/call" => {
-                self.plan_call(id, *params, line, context)
-            }
+            Frame::Request { id, method, params } if method == "tools/call" => self.plan_call(id, *params, message),
             Frame::Request { id, method, params } => {
-                let of_task = self.config.tasks.then(|| TaskRequest::of(method, *params)).flatten();
-                if let Some(request) = of_task {
-                    return Plan::Task((*id).to_owned(), request, params.unwrap_or_default().to_owned());
+                let of_task = self.config.tasks.then(|| TaskMethod::of(method, *params, self.book.session_tasks()));
+                if let Some(method) = of_task.flatten() {
+                    let params = params.unwrap_or("{}").to_owned();
+                    return Plan::Task(TaskRequest { id: (*id).to_owned(), method, params, came: message.came });
                 }
                 if let Some(adds) = Adds::to(method) {
                     self.book.adds(id, adds);
@@ -192,10 +196,12 @@ impl Proxy {
             Frame::Response { id, .. } => match self.book.client_answers(id) {
                 ToWhom::Server => Plan::Pass(Note::Nothing),
                 ToWhom::Nobody => Plan::Withhold,
-                ToWhom::Renamed(id) => match str::from_utf8(line).ok().and_then(|text| splice::set(text, "id", &id)) {
-                    Some(line) => Plan::Replace(line.into()),
-                    None => Plan::Withhold,
-                },
+                ToWhom::Renamed(id) => {
+                    match str::from_utf8(&message.line).ok().and_then(|text| splice::set(text, "id", &id)) {
+                        Some(line) => Plan::Replace(line.into()),
+                        None => Plan::Withhold,
+                    }
+                }
             },
             Frame::Broken { may_call: true, id } => {
                 let text = "nothing was sent: the line names a tool call but is not valid JSON in UTF-8";
@@ -205,7 +211,7 @@ impl Proxy {
         }
     }
 
-    fn plan_call(&self, id: &str, params: Option<&str>, line: &Bytes, context: &Arc<Context>) -> Plan {
+    fn plan_call(&self, id: &str, params: Option<&str>, message: &Incoming) -> Plan {
         let name = params.and_then(|params| splice::get_string(params, "name"));
         let (Some(params), Some(tool)) = (params, name) else {
             // Nothing that any server could run; it says so itself.
@@ -216,8 +222,8 @@ impl Proxy {
             id: id.to_owned(),
             tool,
             params: params.to_owned(),
-            came: Instant::now(),
-            context: context.clone(),
+            came: message.came,
+            context: message.context.clone(),
         };
         if self.is_status(&tool) {
             return Plan::Status(call(tool));
@@ -227,7 +233,7 @@ impl Proxy {
         let terms = match decide(&self.config, &tool, annotations.as_ref()) {
             Decision::Pass => return Plan::Pass(Note::Requests(vec![(id.to_owned(), None)])),
             Decision::Watch => {
-                self.watch(id, &tool, params, line, context);
+                self.watch(id, &tool, params, message);
                 return Plan::Pass(Note::Requests(vec![(id.to_owned(), None)]));
             }
             Decision::Guard(terms) => terms,
@@ -236,7 +242,7 @@ impl Proxy {
     }
 
     /// A member of a batch passes; it may be a call that is only observed.
-    fn watch_if_observed(&self, member: &str, line: &Bytes, context: &Context) {
+    fn watch_if_observed(&self, member: &str, message: &Incoming) {
         if self.watch.is_none() {
             return;
         }
@@ -245,20 +251,20 @@ impl Proxy {
             && let Some(tool) = splice::get_string(params, "name")
             && decide_by_configuration(&self.config, &tool) == Some(Decision::Watch)
         {
-            self.watch(id, &tool, params, line, context);
+            self.watch(id, &tool, params, message);
         }
     }
 
     /// A call passes that is only observed.
-    fn watch(&self, id: &str, tool: &str, params: &str, line: &Bytes, context: &Context) {
+    fn watch(&self, id: &str, tool: &str, params: &str, message: &Incoming) {
         let Some(watch) = &self.watch else { return };
         let awaited = watch.call(Seen {
             scope: self.scope.clone(),
             tool: tool.to_owned(),
-            params: line.slice_ref(params.as_bytes()),
-            header: context.idempotency_key.clone(),
+            params: message.line.slice_ref(params.as_bytes()),
+            header: message.context.idempotency_key.clone(),
             annotations: self.tools.known(tool).flatten(),
-            came: Instant::now(),
+            came: message.came,
         });
         if let Some(awaited) = awaited {
             self.book.watch(id, awaited);
@@ -291,15 +297,16 @@ impl Proxy {
                 }
                 Err(problem) => self.too_much(&call.id, &problem).await,
             },
-            Plan::Task(id, request, params) => match self.places.take(|| None) {
+            Plan::Task(request) => match self.places.take(|| self.operation_of(&request)) {
                 Ok(permit) => {
-                    let proxy = self.clone();
+                    let (proxy, opened) = (self.clone(), self.calls.open(&request.id));
                     drop(task::spawn(async move {
-                        proxy.answer_task(&id, request, &params).await;
+                        proxy.answer_task(&request, &opened).await;
+                        proxy.calls.close(&request.id, &opened);
                         drop(permit);
                     }));
                 }
-                Err(problem) => self.too_much(&id, &problem).await,
+                Err(problem) => self.too_much(&request.id, &problem).await,
             },
             Plan::Withhold => {}
             Plan::Answer(line) => self.client.send(line).await,
@@ -326,23 +333,6 @@ impl Proxy {
     }
 }
 
-fn bytes(held: &VecDeque<Incoming>) -> usize {
-    held.iter().map(|message| message.line.len()).sum()
-}
-
-/// Whether a line cancels a call that is still held: then neither goes any further.
-fn withdraws(line: &[u8], held: &mut VecDeque<Incoming>) -> bool {
-    let Frame::Notification { method, params } = parse(line) else { return false };
-    let Some(cancelled) = (method == "notifications/cancelled").then(|| cancelled_id(params)).flatten() else {
-        return false;
-    };
-    let found = held.iter().position(|message| match parse(&message.line) {
-        Frame::Request { id, method, .. } => method == "tools/call" && IdKey::new(id) == cancelled,
-        _ => false,
-    });
-    found.and_then(|at| held.remove(at)).is_some()
-}
-
 /// The requests in a member of a batch that needs nothing but to be passed on; `None` for every other member.
 fn plain(proxy: &Proxy, frame: &Frame<'_>) -> Option<Option<(String, Option<Option<String>>)>> {
     match frame {
@@ -362,33 +352,5 @@ fn plain(proxy: &Proxy, frame: &Frame<'_>) -> Option<Option<(String, Option<Opti
         // Answers are looked up one by one.
         Frame::Response { .. } => None,
         Frame::Batch(_) | Frame::Other | Frame::Broken { .. } => Some(None),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_held_call_can_be_withdrawn() {
-        let context = Arc::new(Context::default());
-        let message = |line: Bytes| Incoming::bare(line, &context);
-        let call =
-            |id: &str| Bytes::from(format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"tools/call","params":{{}}}}"#));
-        let cancel = |id: &str| {
-            format!(r#"{{"jsonrpc":"2.0","method":"notifications/cancelled","params":{{"requestId":{id}}}}}"#)
-        };
-        let mut held = VecDeque::from(
-            [call("1"), call("\"1\""), Bytes::from_static(b"{\"id\":2,\"method\":\"ping\"}")].map(message),
-        );
-        assert!(!withdraws(cancel("3").as_bytes(), &mut held));
-        assert!(
-            !withdraws(cancel("2").as_bytes(), &mut held),
-            "only calls are withdrawn; the server hears of the rest"
-        );
-        assert!(!withdraws(&call("1"), &mut held));
-        assert!(withdraws(cancel("1").as_bytes(), &mut held));
-        assert_eq!(held.len(), 2);
-        assert_eq!(held[0].line, call("\"1\""));
     }
 }

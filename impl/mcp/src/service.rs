@@ -11,22 +11,22 @@ use settled_observers::Observer;
 use tokio::sync::Semaphore;
 
 use crate::ProxyError;
-use crate::admission::Admission;
 use crate::at_rest::{Lacks, Secrets};
+use crate::behind::start::StartServer;
+use crate::behind::supervisor::{Supervisor, Wiring};
 use crate::book::Book;
 use crate::config::{Ask, Config};
-use crate::context::Context;
 use crate::flag::Flag;
-use crate::guard;
-use crate::keys::Merged;
-use crate::lines::ClientSink;
-use crate::observe::QUESTIONS;
-use crate::offers::Offers;
+use crate::guarded::admission::Admission;
+use crate::guarded::guard;
+use crate::guarded::keys::Merged;
+use crate::guarded::observe::QUESTIONS;
+use crate::listed::tools::Tools;
+use crate::messages::context::Context;
+use crate::messages::lines::ClientSink;
 use crate::relay::Proxy;
 use crate::session::{self, Attempts, Session};
-use crate::start::StartServer;
-use crate::supervisor::{Supervisor, Wiring};
-use crate::tools::Tools;
+use crate::told::offers::Offers;
 use crate::upstream::{self, link::Link};
 use crate::watch::Watch;
 
@@ -179,6 +179,7 @@ impl Service {
         let book = Arc::new(Book::new(self.engine.epoch()).offering(Offers::of(&self.config)));
         let tools = Arc::new(Tools::new());
         let wiring = Wiring {
+            config: self.config.clone(),
             book: book.clone(),
             client: client.clone(),
             tools: tools.clone(),
@@ -207,7 +208,7 @@ impl Service {
         closing: Flag,
         book: Arc<Book>,
         tools: Arc<Tools>,
-        server: crate::server::ServerHandle,
+        server: crate::behind::server::ServerHandle,
     ) -> Arc<Proxy> {
         let proxy = Arc::new(Proxy {
             config: self.config.clone(),

@@ -89,7 +89,7 @@ impl HttpOptions {
     pub fn scope(&self) -> String {
         let mut url = self.url.clone();
         url.set_fragment(None);
-        crate::guard::scope_of(url.host_str().unwrap_or("server"), [url.as_str().as_bytes()], "".as_ref())
+        crate::guarded::guard::scope_of(url.host_str().unwrap_or("server"), [url.as_str().as_bytes()], "".as_ref())
     }
 }
 

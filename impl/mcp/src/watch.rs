@@ -13,11 +13,12 @@ use tokio::time::Instant;
 
 use crate::book::OwnReply;
 use crate::config::{Answers, Config, Kind, Mode};
-use crate::frame::Body;
-use crate::guard::{Annotations, Decision, enforced};
-use crate::keys::derive;
+use crate::guarded::guard::{Annotations, Decision, enforced};
+use crate::guarded::keys::derive;
+use crate::guarded::tool::reply;
 use crate::labels;
-use crate::tool::reply;
+use crate::messages::frame::Body;
+use crate::told::answer::asks_for_input;
 
 use table::{After, Table, Would};
 
@@ -160,7 +161,8 @@ fn after(body: Option<Answered>, answers: &Answers) -> After {
         Some(Answered::Error(error)) => OwnReply::Error(text(error)),
         None => OwnReply::Lost,
     };
-    After::from(reply(own, answers))
+    let asks = matches!(&own, OwnReply::Result(result) if asks_for_input(result));
+    After::of(reply(own, answers), asks)
 }
 
 fn tell(tool: &str, would: Would) {
@@ -168,7 +170,7 @@ fn tell(tool: &str, would: Would) {
     labels::observed(tool, word);
     match would {
         Would::Send | Would::Pass => tracing::info!(tool, would = word, "observed, not guarded"),
-        Would::Join | Would::Replay | Would::Conflict | Would::Hold | Would::Refuse => {
+        Would::Join | Would::Replay | Would::Conflict | Would::Expire | Would::Hold | Would::Refuse => {
             tracing::warn!(
                 tool,
                 would = word,

@@ -1,6 +1,7 @@
 //! `mode = "observe"`: everything passes as it is, and what the guard would have done is counted.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
+#[path = "mcp/support/mod.rs"]
 mod support;
 
 use std::collections::BTreeMap;

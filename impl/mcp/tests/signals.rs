@@ -1,6 +1,7 @@
 //! The proxy is told to end, and told again. A process of its own, because the signal reaches every proxy in it.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
+#[path = "mcp/support/mod.rs"]
 mod support;
 
 use nix::sys::signal::{Signal, kill};

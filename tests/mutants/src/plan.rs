@@ -125,7 +125,10 @@ const CHECKS: &[(&str, &[Check])] = &[
     ("impl/engine/src/inflight.rs", SHARED),
     ("impl/engine/src/line_queue.rs", SHARED),
     ("impl/engine/src/outbox.rs", SHARED),
-    ("impl/engine/", &[Check::new(Layer::Proptest, "settled-engine", "impl/engine", Tests::All), SIMULATION, PROCESSES]),
+    (
+        "impl/engine/",
+        &[Check::new(Layer::Proptest, "settled-engine", "impl/engine", Tests::All), SIMULATION, PROCESSES],
+    ),
     (
         "impl/ledger-file/src/group_commit.rs",
         &[

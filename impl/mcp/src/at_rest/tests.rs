@@ -1,6 +1,6 @@
 use super::*;
 use crate::config::Config;
-use crate::keys::{Rule, derive};
+use crate::guarded::keys::{Rule, derive};
 use proptest::prelude::*;
 
 struct Place {

@@ -12,16 +12,7 @@ use super::kind::Kind;
 use super::place::{Table, member};
 use super::tool::ToolTable;
 
-/// Where the keys are. Each file has 32 bytes: as they are, or as 64 hexadecimal digits, or in Base64.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct EncryptionConfig {
-    /// The key that everything new is encrypted with.
-    pub key_file: PathBuf,
-    /// Former ones, to read what they encrypted.
-    pub old_key_files: Vec<PathBuf>,
-    /// The key of the digests by which calls are recognised. It has to stay the same for as long as calls are to be recognised.
-    pub digest_key_file: PathBuf,
-}
+pub use settled_sealing::KeyFiles as EncryptionConfig;
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]

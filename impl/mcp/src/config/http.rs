@@ -18,7 +18,7 @@ const SESSIONS: usize = 1000;
 const MOST_SESSIONS: u64 = 100_000;
 
 /// Headers that belong to one connection, or to the protocol itself: the proxy writes its own.
-const NOT_PASSED: [&str; 19] = [
+const OURS: [&str; 19] = [
     "accept",
     "accept-encoding",
     "connection",
@@ -39,6 +39,11 @@ const NOT_PASSED: [&str; 19] = [
     "transfer-encoding",
     "upgrade",
 ];
+
+/// Whether a header is never passed on, because it is about the connection or the protocol itself.
+pub(crate) fn is_the_proxys_own(header: &HeaderName) -> bool {
+    OURS.contains(&header.as_str())
+}
 
 /// Who may talk to the proxy over HTTP.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -215,7 +220,7 @@ fn passed(value: &Spanned<String>) -> Result<HeaderName, Wrong> {
     let text = value.get_ref();
     let wrong = |problem: String| Wrong::new(value.span(), "http.pass_headers", problem);
     let header = text.parse::<HeaderName>().map_err(|_| wrong(format!("`{text}` is not the name of a header")))?;
-    if NOT_PASSED.contains(&header.as_str()) {
+    if is_the_proxys_own(&header) {
         return Err(wrong(format!(
             "`{text}` is about the connection or the protocol itself: the proxy writes its own"
         )));

@@ -12,7 +12,7 @@ use super::place::Table;
 use super::tool::{ToolConfig, ToolTable};
 use super::upstream::{self, Reached, UpstreamConfig};
 use super::{Config, Defaults, Mode, NewTools, Wrong, mode, seen};
-use crate::guard;
+use crate::guarded::guard;
 
 /// A server of the file.
 #[derive(Clone, Debug, PartialEq)]

@@ -4,8 +4,8 @@ use serde_json::Value;
 use settled_protocol::Digest;
 
 use super::Tools;
-use crate::definition;
-use crate::splice;
+use crate::listed::definition;
+use crate::messages::splice;
 
 /// What a server lists.
 #[derive(Debug, Default)]

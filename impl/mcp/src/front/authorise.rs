@@ -1,6 +1,6 @@
 //! Recorded answers only for whoever the server behind still lets in.
 //!
-//! A call can be answered from the ledger, without the server. So before any call over HTTP, a server behind HTTP must
+//! A call, and a request about a task, can be answered from the ledger, without the server. So before any of these over HTTP, a server behind HTTP must
 //! have accepted exactly this authorization within the last while; otherwise it is asked something harmless with it
 //! first.
 
@@ -11,14 +11,14 @@ use http::header::{AUTHORIZATION, CONTENT_TYPE};
 use http::{HeaderValue, StatusCode};
 use tokio::time::timeout;
 
+use crate::behind::server::Own;
 use crate::book::OwnReply;
-use crate::context::{Context, Refused};
-use crate::frame::{Frame, parse_valid};
 use crate::front::Front;
 use crate::front::open::Open;
 use crate::front::reply::{BAD_REQUEST, Problem};
-use crate::server::Own;
-use crate::splice;
+use crate::messages::context::{Context, Refused};
+use crate::messages::frame::{Frame, parse_valid};
+use crate::messages::splice;
 
 /// How long the server may take to say that it lets somebody in.
 const ASKED: Duration = Duration::from_secs(30);
@@ -78,10 +78,12 @@ struct Call<'a> {
     params: Option<&'a str>,
 }
 
-/// The first call in a message.
+/// The first message in it that can be answered from the ledger: a call, or a request about tasks.
 fn call<'a>(frame: &Frame<'a>) -> Option<Call<'a>> {
     match frame {
-        Frame::Request { id, method, params } if method == "tools/call" => Some(Call { id, params: *params }),
+        Frame::Request { id, method, params } if method == "tools/call" || method.starts_with("tasks/") => {
+            Some(Call { id, params: *params })
+        }
         Frame::Batch(members) => members.iter().find_map(|member| call(&parse_valid(member))),
         _ => None,
     }

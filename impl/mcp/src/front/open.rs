@@ -10,13 +10,13 @@ use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep, timeout};
 
 use crate::ProxyError;
-use crate::context::{Context, Incoming};
 use crate::flag::Flag;
-use crate::frame::IdKey;
 use crate::front::Front;
 use crate::front::sessions::Place;
 use crate::front::streams::{Reader, Streams};
-use crate::lines::{ClientSink, ToClient};
+use crate::messages::context::{Context, Incoming};
+use crate::messages::frame::IdKey;
+use crate::messages::lines::{ClientSink, ToClient};
 use crate::relay::Proxy;
 use crate::session::Session;
 

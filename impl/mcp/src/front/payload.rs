@@ -9,13 +9,13 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
+use settled_http::sse;
 use tokio::sync::oneshot;
 use tokio::time::{Instant, Interval, MissedTickBehavior, interval_at};
 
 use crate::front::open::Leaving;
 use crate::front::streams::Next;
 use crate::front::wire::Wire;
-use crate::sse;
 
 /// How often a stream on which nothing happens shows that it still works.
 const STILL_THERE: Duration = Duration::from_secs(15);

@@ -8,10 +8,9 @@ use http::request::Parts;
 use http::{HeaderName, HeaderValue, Response, StatusCode};
 use hyper::body::Incoming;
 use settled_http::idempotency_key::{IDEMPOTENCY_KEY, Syntax, parse as idempotency_key};
-use tokio::time::timeout;
+use settled_http::sse;
+use tokio::time::{Instant, timeout};
 
-use crate::context::Context;
-use crate::frame::{Body, Frame, IdKey, cancelled_id, parse, parse_valid};
 use crate::front::Front;
 use crate::front::authorise::authorise;
 use crate::front::door::principal;
@@ -23,8 +22,9 @@ use crate::front::revision::{BATCHES, Era, PRIMED, of_message, once};
 use crate::front::sessions::{NoSession, Owner};
 use crate::front::streams::{First, Next};
 use crate::front::wire::Wire;
-use crate::splice;
-use crate::sse;
+use crate::messages::context::Context;
+use crate::messages::frame::{Body, Frame, IdKey, cancelled_id, parse, parse_valid};
+use crate::messages::splice;
 use crate::upstream::headers::{REVISION, SESSION};
 
 /// How long an answer is waited for before a stream is begun to give it on.
@@ -253,7 +253,7 @@ fn context(front: &Front, parts: &Parts, frame: &Frame<'_>) -> Result<Context, P
         _ => None,
     };
     let revision = once(&parts.headers, &REVISION)?.map(str::to_owned);
-    Ok(Context { pass, idempotency_key: key, revision, ..Context::default() })
+    Ok(Context { pass, idempotency_key: key, revision, came: Some(Instant::now()), ..Context::default() })
 }
 
 /// Asks, and answers with a message if that is all there is to say, else with a stream.

@@ -5,8 +5,8 @@ use http::header::{ACCESS_CONTROL_ALLOW_ORIGIN, ALLOW, CACHE_CONTROL, CONTENT_TY
 use http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode};
 use serde_json::Value;
 
-use crate::answer::error_line;
 use crate::front::payload::Payload;
+use crate::told::answer::error_line;
 
 /// A message of JSON-RPC.
 pub(crate) const JSON: HeaderValue = HeaderValue::from_static("application/json");

@@ -5,9 +5,9 @@ use base64::engine::general_purpose::STANDARD;
 use http::{HeaderMap, HeaderName, StatusCode};
 use serde_json::json;
 
-use crate::frame::Frame;
 use crate::front::reply::Problem;
-use crate::splice;
+use crate::messages::frame::Frame;
+use crate::messages::splice;
 use crate::upstream::headers::{METHOD, NAME, REVISION, STATELESS};
 
 /// The revisions with sessions. The first two have no Streamable HTTP of their own, but can be negotiated over it.
@@ -143,7 +143,7 @@ fn unsupported(requested: &str) -> Problem {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::frame::parse;
+    use crate::messages::frame::parse;
 
     fn headers(lines: &[(&str, &str)]) -> HeaderMap {
         let parsed = lines.iter().map(|(name, value)| (name.parse::<HeaderName>().unwrap(), value.parse().unwrap()));

@@ -20,7 +20,7 @@ use bytes::Bytes;
 use tokio::sync::{Notify, oneshot};
 use tokio::time::Instant;
 
-use crate::frame::IdKey;
+use crate::messages::frame::IdKey;
 
 pub(crate) use ask::NotThere;
 pub(crate) use read::{First, Next, Reader};

@@ -11,6 +11,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
+use settled::fault;
 use socket2::SockRef;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
@@ -36,6 +37,7 @@ impl Wire {
     /// To be called when data are handed to the HTTP library: `then` is called when they have been written, or never
     /// will be.
     pub(crate) fn when_written(&self, then: impl FnOnce(bool) + Send + 'static) {
+        fault::point("before-write-to-client");
         let mut waiting = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if waiting.closed {
             drop(waiting);
@@ -118,6 +120,7 @@ impl AsyncWrite for Connection {
     fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         ready!(Pin::new(&mut self.stream).poll_flush(context))?;
         if self.wire.is_waited_for() {
+            fault::point("after-write-to-client");
             let there = !self.is_gone();
             self.wire.take(false).into_iter().for_each(|then| then(there));
         }

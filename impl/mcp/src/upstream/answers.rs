@@ -6,12 +6,12 @@ use bytes::{Bytes, BytesMut};
 use http::header::{CONTENT_ENCODING, CONTENT_TYPE};
 use http::{HeaderMap, HeaderValue};
 use reqwest::Response;
+use settled_http::sse::{Event, Parser};
 use tokio::time::sleep;
 
-use crate::frame::{Body, Frame, IdKey, parse, parse_valid};
-use crate::process::OnLine;
-use crate::splice;
-use crate::sse::{Event, Parser};
+use crate::behind::process::OnLine;
+use crate::messages::frame::{Body, Frame, IdKey, parse, parse_valid};
+use crate::messages::splice;
 use crate::upstream::chain;
 use crate::upstream::flights::Flight;
 use crate::upstream::headers::SESSION;

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::flag::Flag;
-use crate::frame::IdKey;
+use crate::messages::frame::IdKey;
 
 /// A POST under way.
 #[derive(Debug, Default)]

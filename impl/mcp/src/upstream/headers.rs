@@ -5,9 +5,10 @@ use base64::engine::general_purpose::STANDARD;
 use http::header::{ACCEPT, ACCEPT_ENCODING, CONTENT_TYPE};
 use http::{HeaderMap, HeaderName, HeaderValue};
 
-use crate::context::Context;
-use crate::frame::{Frame, parse};
-use crate::splice;
+use crate::config::is_the_proxys_own;
+use crate::messages::context::Context;
+use crate::messages::frame::{Frame, parse};
+use crate::messages::splice;
 use crate::upstream::opened::Opened;
 
 /// Names the session (revisions 2025-03-26 to 2025-11-25, "Session Management").
@@ -23,27 +24,6 @@ pub(crate) const NAME: HeaderName = HeaderName::from_static("mcp-name");
 
 /// The first revision without sessions and without streams that can be resumed.
 pub(crate) const STATELESS: &str = "2026-07-28";
-
-/// Headers that belong to a connection, or that are set here: they are never passed on.
-const OURS: [&str; 17] = [
-    "accept",
-    "accept-encoding",
-    "connection",
-    "content-encoding",
-    "content-length",
-    "content-type",
-    "expect",
-    "host",
-    "keep-alive",
-    "last-event-id",
-    "mcp-session-id",
-    "proxy-connection",
-    "te",
-    "trailer",
-    "transfer-encoding",
-    "upgrade",
-    "mcp-protocol-version",
-];
 
 /// What a message says that its headers repeat.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -140,7 +120,7 @@ fn set(headers: &mut HeaderMap, name: HeaderName, value: Option<HeaderValue>) {
 /// The configured headers, and over them those that came with the message.
 fn passed(context: &Context, fixed: &HeaderMap) -> HeaderMap {
     let mut headers = fixed.clone();
-    for name in context.pass.keys().filter(|name| !OURS.contains(&name.as_str())) {
+    for name in context.pass.keys().filter(|name| !is_the_proxys_own(name)) {
         headers.remove(name);
         for value in context.pass.get_all(name) {
             headers.append(name, value.clone());

@@ -1,4 +1,4 @@
-//! One client's way to a server behind HTTP: what [`Supervisor`](crate::supervisor::Supervisor) is to a process.
+//! One client's way to a server behind HTTP: what [`Supervisor`](crate::behind::supervisor::Supervisor) is to a process.
 //!
 //! Messages are begun in the order in which they came. Nothing overtakes `initialize` and its answer, which names the session,
 //! nor `notifications/initialized`. After that requests run beside each other; the client's notifications go one after the
@@ -15,17 +15,17 @@ use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
-use crate::answer::error_line;
+use crate::behind::server::{Note, ServerHandle, TRANSPORT_ERROR, ToServer};
+use crate::behind::supervisor::Wiring;
 use crate::book::{Book, OwnReply};
-use crate::context::{Context, Incoming};
 use crate::flag::Flag;
-use crate::frame::{Frame, parse};
 use crate::inward::FromServer;
-use crate::lines::ClientSink;
-use crate::server::{Note, ServerHandle, TRANSPORT_ERROR, ToServer};
+use crate::listed::tools::Tools;
+use crate::messages::context::{Context, Incoming};
+use crate::messages::frame::{Frame, parse};
+use crate::messages::lines::ClientSink;
 use crate::session::Served;
-use crate::supervisor::Wiring;
-use crate::tools::Tools;
+use crate::told::answer::error_line;
 use crate::upstream::Http;
 use crate::upstream::flights::{Flight, Flights};
 use crate::upstream::headers::{self, Said, is_stateless};
@@ -141,9 +141,9 @@ type Opening = JoinHandle<()>;
 impl Link {
     /// A way to this server, on which nothing has been sent yet.
     pub(crate) fn new(http: Arc<Http>, wiring: Wiring) -> (ServerHandle, Link) {
-        let Wiring { book, client, tools, closing: _, give_up, longest } = wiring;
+        let Wiring { config, book, client, tools, closing: _, give_up, longest } = wiring;
         let (handle, queue) = ServerHandle::new(book.clone());
-        let from_server = FromServer { book: book.clone(), client: client.clone(), tools: tools.clone() };
+        let from_server = FromServer { config, book: book.clone(), client: client.clone(), tools: tools.clone() };
         let (running, done) = mpsc::channel(1);
         let shared = Arc::new(Shared {
             http,
@@ -217,7 +217,7 @@ impl Link {
     /// Begins to send a message. What is given back must be over before the next one is begun.
     async fn take(&mut self, message: ToServer) -> Option<Opening> {
         match message {
-            ToServer::Pass { message: Incoming { line, context }, note } => {
+            ToServer::Pass { message: Incoming { line, context, came: _ }, note } => {
                 self.shared.remember(&context);
                 self.pass(line, context, note).await
             }

@@ -9,7 +9,7 @@ use reqwest::{Request, Response};
 use settled::task;
 use tokio::time::{Instant, sleep};
 
-use crate::context::Context;
+use crate::messages::context::Context;
 use crate::upstream::answers::{Ended, Reading, content_type};
 use crate::upstream::chain;
 use crate::upstream::flights::Flight;

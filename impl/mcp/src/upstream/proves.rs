@@ -8,9 +8,9 @@ use http::header::{CONTENT_TYPE, LOCATION, RETRY_AFTER, WWW_AUTHENTICATE};
 use http::{HeaderMap, StatusCode};
 use serde_json::{Value, json};
 
-use crate::context::HttpRefusal;
-use crate::frame::{Body, Frame, parse};
-use crate::splice;
+use crate::messages::context::HttpRefusal;
+use crate::messages::frame::{Body, Frame, parse};
+use crate::messages::splice;
 use crate::upstream::opened::Opened;
 
 /// A method that the server does not have: a 404 with it is no word about the session (revision 2026-07-28).

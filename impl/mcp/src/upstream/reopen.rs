@@ -6,9 +6,9 @@ use std::time::Duration;
 use tokio::sync::oneshot;
 use tokio::time::timeout;
 
+use crate::behind::server::request_line;
 use crate::book::OwnReply;
-use crate::context::Context;
-use crate::server::request_line;
+use crate::messages::context::Context;
 use crate::upstream::flights::Flight;
 use crate::upstream::headers::Said;
 use crate::upstream::link::Shared;

@@ -14,16 +14,17 @@ use tokio::time::timeout;
 
 use super::link::Link;
 use super::{Http, HttpOptions};
+use crate::behind::server::{Note, Own, ServerHandle};
+use crate::behind::supervisor::{FENCED, Wiring};
 use crate::book::{Book, OwnReply};
-use crate::context::{Context, Incoming};
+use crate::config::Config;
 use crate::flag::Flag;
-use crate::lines::{Lines, write_to_client};
-use crate::server::{Note, Own, ServerHandle};
+use crate::listed::tools::Tools;
+use crate::messages::context::{Context, Incoming};
+use crate::messages::lines::{Lines, write_to_client};
 use crate::session::Served;
-use crate::supervisor::{FENCED, Wiring};
-use crate::tools::Tools;
 
-#[path = "../../tests/support/http_server.rs"]
+#[path = "../../tests/mcp/support/http_server.rs"]
 #[allow(dead_code)]
 mod http_server;
 
@@ -44,6 +45,7 @@ fn link(options: HttpOptions) -> Linked {
     let (closing, give_up) = (Flag::default(), Flag::default());
     let (client, _writing) = write_to_client(near, closing.clone());
     let wiring = Wiring {
+        config: Arc::new(Config::parse("settled.toml".as_ref(), "").unwrap()),
         book: Arc::new(Book::new(1)),
         client,
         tools: Arc::new(Tools::new()),
@@ -138,7 +140,7 @@ async fn what_came_with_a_message_goes_with_it_and_the_proxys_own_requests_use_t
     let mut linked = link(options(&server));
     let line = |n: u32| format!(r#"{{"jsonrpc":"2.0","id":{n},"method":"ping"}}"#);
     for (n, authorization) in [(1, "Bearer one"), (2, "Bearer two")] {
-        let message = Incoming { line: line(n).into(), context: with("authorization", authorization) };
+        let message = Incoming::bare(line(n).into(), &with("authorization", authorization));
         assert!(linked.server.pass(message, Note::Requests(vec![(n.to_string(), None)])).await);
         linked.hears.next().await.unwrap();
     }
@@ -162,7 +164,7 @@ async fn a_refusal_is_noted_for_a_client_over_http() {
     let mut linked = link(options(&server));
     let context = with("authorization", "Bearer old");
     let line = r#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#;
-    let message = Incoming { line: line.into(), context: context.clone() };
+    let message = Incoming::bare(line.into(), &context);
     assert!(linked.server.pass(message, Note::Requests(vec![("1".to_owned(), None)])).await);
     let line = format!("{:?}", linked.hears.next().await.unwrap());
     assert!(line.contains("401") && line.contains("resource_metadata") && line.contains("not run"), "{line}");

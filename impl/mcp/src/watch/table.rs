@@ -1,18 +1,25 @@
-//! What the guard would know of earlier calls, kept in memory.
+//! What the guard would know of earlier calls: records in memory, moved by the protocol core itself.
 
 use std::collections::HashMap;
 use std::time::Duration;
 
 use settled::ToolReply;
-use settled_protocol::{Digest, Ends, ErrorClass, Key};
+use settled_protocol::{
+    Action, Answer, AttemptId, Digest, Durable, Ends, Epoch, ErrorClass, Event, Key, Loss, Policy, Record, Reply,
+    Start, State, Time, What,
+};
 use tokio::time::Instant;
 
 use crate::config::{Answers, Defaults};
-use crate::guard::Terms;
-use crate::keys::CallKey;
+use crate::guarded::guard::Terms;
+use crate::guarded::keys::{CallKey, Round};
+use crate::guarded::rounds::{self, Last};
 
-/// How many calls are remembered; beyond that, those that are over are forgotten first, then all.
-const CALLS: usize = 1 << 16;
+/// How many operations are remembered; beyond that, those that are over are forgotten first, then all.
+const OPERATIONS: usize = 1 << 16;
+
+/// This process's ownership in records that only it has.
+const SELF: Epoch = Epoch(1);
 
 /// What the guard would have done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,6 +34,8 @@ pub(super) enum Would {
     Replay,
     /// Refused it: its key was used with other arguments.
     Conflict,
+    /// Refused it: its key is so old that the record is no longer kept.
+    Expire,
     /// Not sent it, because it was not known whether the earlier call had happened.
     Hold,
     /// Refused it: it could not be told which operation it was.
@@ -41,64 +50,65 @@ impl Would {
             Would::Join => "joined",
             Would::Replay => "replayed",
             Would::Conflict => "conflicted",
+            Would::Expire => "expired",
             Would::Hold => "held",
             Would::Refuse => "refused",
         }
     }
 }
 
-/// What an answer leaves behind.
+/// What an answer says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum After {
-    Happened,
-    DidNot,
-    /// An error, after which it is not known.
-    Error,
+    Reply(Reply<Digest>),
+    /// The tool asks for input first.
+    Question,
     /// No answer.
     Nothing,
 }
 
-impl From<ToolReply> for After {
-    fn from(reply: ToolReply) -> After {
+impl After {
+    /// `asks`: it is a question of the tool's.
+    pub(super) fn of(reply: ToolReply, asks: bool) -> After {
         match reply {
-            ToolReply::Result(_) => After::Happened,
-            ToolReply::Error(ErrorClass::NotRun, _) | ToolReply::Busy { .. } => After::DidNot,
-            ToolReply::Error(..) => After::Error,
+            ToolReply::Result(_) => After::Reply(Reply::Result(Digest::of(b"result"))),
+            ToolReply::Error(ErrorClass::NotRun, _) if asks => After::Question,
+            ToolReply::Error(class, _) => After::Reply(Reply::Error(class, Digest::of(b"error"))),
+            // Here nobody sends it again.
+            ToolReply::Busy { .. } => After::Reply(Reply::Error(ErrorClass::NotRun, Digest::of(b"error"))),
             ToolReply::ConnectionLost => After::Nothing,
         }
     }
 }
 
-/// How an operation would stand.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Stands {
-    /// Under way; from then on its outcome would count as unknown.
-    Out { until: Instant },
-    /// Answered from the record, until then.
-    Recorded { until: Instant },
-    /// Held for a person.
-    Unknown,
-}
-
 struct Operation {
-    fingerprint: Digest,
-    number: u64,
+    /// `None`: forgotten, and until then its key is answered "expired".
+    record: Option<Record<Digest>>,
+    expired_until: Option<Instant>,
+    policy: Policy,
+    round: Round,
+    waits_for_input: bool,
+    /// The attempt under way: the call that it was, which attempt, and from when on its outcome would count as unknown.
+    out: Option<(u64, AttemptId, Instant)>,
     came: Instant,
-    stands: Stands,
-    ends: Ends,
-    errors_final: bool,
-    window: Duration,
+    tombstone: Option<Duration>,
     slow_answer: Duration,
     retry_doubt: Duration,
     answers: Answers,
 }
 
 /// What is remembered.
-#[derive(Default)]
 pub(super) struct Table {
+    begun: Instant,
     by_key: HashMap<Key, Operation>,
     /// Operations that are under way, by the number of their call.
     out: HashMap<u64, Key>,
+}
+
+impl Default for Table {
+    fn default() -> Self {
+        Table { begun: Instant::now(), by_key: HashMap::new(), out: HashMap::new() }
+    }
 }
 
 impl Table {
@@ -110,49 +120,92 @@ impl Table {
         defaults: &Defaults,
         now: Instant,
     ) -> Would {
-        if let Some(operation) = self.by_key.get(&found.key)
-            && let Some(would) = operation.on_repeat(&found.fingerprint, now)
-        {
-            return would;
+        let clock = Clock { begun: self.begun };
+        let limits = terms.limits(found.origin);
+        if !self.by_key.contains_key(&found.key) {
+            self.make_room(now);
         }
-        let policy = terms.policy(found.origin);
-        let operation = Operation {
-            fingerprint: found.fingerprint,
-            number,
-            came: now,
-            stands: Stands::Out { until: now + terms.limits(found.origin).attempt },
-            ends: policy.repeat.ends,
-            errors_final: policy.errors_final,
-            window: Duration::from_millis(policy.repeat.window.unwrap_or(u64::MAX)),
-            slow_answer: defaults.slow_answer,
-            retry_doubt: defaults.retry_doubt,
-            answers: terms.declared.as_ref().map(|tool| tool.answers.clone()).unwrap_or_default(),
+        let mut known = self.by_key.remove(&found.key);
+        if let Some(operation) = &mut known {
+            operation.advance(clock, now);
+        }
+        let known = known.filter(|operation| !operation.is_gone(now));
+        if known.as_ref().is_some_and(|operation| operation.record.is_none()) {
+            self.by_key.extend(known.map(|operation| (found.key, operation)));
+            return Would::Expire;
+        }
+        let policy =
+            rounds::policy(terms.policy(found.origin), &found, known.as_ref().and_then(Operation::last).as_ref());
+        let what = What::Call { fingerprint: found.fingerprint, start: Start::Now };
+        let record = known.as_ref().and_then(|operation| operation.record);
+        let step = policy.step(record.as_ref(), &clock.event(now, what));
+        let (mut would, mut out) = (Would::Join, None);
+        for action in step.actions.iter() {
+            match (action, &step.record) {
+                (Action::Dispatch(dispatch), Some(record)) => {
+                    // What is stored here is as durable as this process.
+                    out =
+                        dispatch.send(&Durable::attest(record)).ok().map(|(of, _)| (number, of, now + limits.attempt));
+                    would = Would::Send;
+                }
+                (Action::Answer(answer), _) => would = of_answer(answer),
+                (Action::Wait(_), Some(record)) if matches!(record.state(), State::Unknown { .. }) => {
+                    would = Would::Hold
+                }
+                _ => {}
+            }
+        }
+        let mut operation = match (known, would) {
+            (Some(operation), Would::Join | Would::Replay | Would::Conflict | Would::Hold) => operation,
+            _ => Operation {
+                record: None,
+                expired_until: None,
+                policy,
+                round: found.round,
+                waits_for_input: false,
+                out: None,
+                came: now,
+                tombstone: limits.tombstone,
+                slow_answer: defaults.slow_answer,
+                retry_doubt: defaults.retry_doubt,
+                answers: terms.declared.as_ref().map(|tool| tool.answers.clone()).unwrap_or_default(),
+            },
         };
-        self.make_room(now);
-        self.out.insert(number, found.key.clone());
+        operation.record = step.record;
+        if out.is_some() {
+            operation.out = out;
+            self.out.insert(number, found.key.clone());
+        }
+        if would == Would::Replay {
+            operation.delivered(clock, now, Duration::ZERO);
+        }
         self.by_key.insert(found.key, operation);
-        Would::Send
+        would
     }
 
     pub(super) fn answered(&mut self, number: u64, now: Instant, after: impl FnOnce(&Answers) -> After) {
+        let clock = Clock { begun: self.begun };
         let Some(key) = self.out.remove(&number) else { return };
-        let Some(operation) = self.by_key.get_mut(&key).filter(|operation| operation.number == number) else { return };
-        let after = after(&operation.answers);
-        match operation.once(after, now) {
-            Some(stands) => operation.stands = stands,
-            None => {
-                self.by_key.remove(&key);
-            }
+        let Some(operation) = self.by_key.get_mut(&key) else { return };
+        operation.advance(clock, now);
+        if let Some((_, of, _)) = operation.out.take_if(|(out, ..)| *out == number) {
+            let after = after(&operation.answers);
+            operation.after(clock, now, of, after);
         }
     }
 
     fn make_room(&mut self, now: Instant) {
-        if self.by_key.len() < CALLS {
+        if self.by_key.len() < OPERATIONS {
             return;
         }
-        self.by_key.retain(|_, operation| operation.is_remembered(now));
-        if self.by_key.len() >= CALLS {
-            tracing::warn!("observed calls are forgotten: there are more than {CALLS}");
+        let clock = Clock { begun: self.begun };
+        self.by_key.retain(|_, operation| {
+            operation.advance(clock, now);
+            !operation.is_gone(now)
+                && operation.record.is_none_or(|record| !operation.policy.is_over(&record, clock.at(now)))
+        });
+        if self.by_key.len() >= OPERATIONS {
+            tracing::warn!("observed calls are forgotten: there are more than {OPERATIONS}");
             self.by_key.clear();
         }
         let by_key = &self.by_key;
@@ -160,48 +213,90 @@ impl Table {
     }
 }
 
+/// The core's time, for calls that are timed by a clock that never goes back.
+#[derive(Clone, Copy)]
+struct Clock {
+    begun: Instant,
+}
+
+impl Clock {
+    fn at(self, now: Instant) -> Time {
+        Time(u64::try_from(now.saturating_duration_since(self.begun).as_millis()).unwrap_or(u64::MAX))
+    }
+
+    fn event(self, now: Instant, what: What<Digest>) -> Event<Digest> {
+        Event { now: self.at(now), by: SELF, draw: 0, what }
+    }
+}
+
+fn of_answer(answer: Answer<Digest>) -> Would {
+    match answer {
+        Answer::Done { .. } | Answer::Failed { .. } => Would::Replay,
+        Answer::Unknown { .. } => Would::Hold,
+        Answer::InProgress => Would::Join,
+        Answer::Conflict => Would::Conflict,
+        Answer::Expired => Would::Expire,
+    }
+}
+
 impl Operation {
-    /// What the guard would do with another call of this key; `None`: it would be a new operation.
-    fn on_repeat(&self, fingerprint: &Digest, now: Instant) -> Option<Would> {
-        if !self.is_remembered(now) {
-            return None;
+    /// What time brings: an attempt that takes too long is unknown, and what is over is forgotten.
+    fn advance(&mut self, clock: Clock, now: Instant) {
+        if let Some((_, of, until)) = self.out.filter(|(.., until)| *until <= now) {
+            self.step(clock, until, What::Lost { of, how: Loss::TimedOut });
         }
-        if self.fingerprint != *fingerprint {
-            return Some(Would::Conflict);
-        }
-        Some(match self.stands {
-            Stands::Out { until } if now < until => Would::Join,
-            Stands::Out { .. } | Stands::Unknown => Would::Hold,
-            Stands::Recorded { .. } => Would::Replay,
-        })
-    }
-
-    fn is_remembered(&self, now: Instant) -> bool {
-        match self.stands {
-            Stands::Recorded { until } => now < until,
-            Stands::Out { .. } | Stands::Unknown => true,
+        let was_there = self.record.is_some();
+        self.step(clock, now, What::Expire);
+        if was_there && self.record.is_none() {
+            self.expired_until = self.tombstone.map(|tombstone| later(now, tombstone));
         }
     }
 
-    /// How it stands after its answer; `None`: the next call is a new operation.
-    fn once(&self, after: After, now: Instant) -> Option<Stands> {
-        let kept = Some(Stands::Recorded { until: later(now, self.window) });
-        // A slow answer may have come too late for a client that gave up without saying so.
-        let slow = now.duration_since(self.came) > self.slow_answer;
-        let delivered = slow.then(|| Stands::Recorded { until: later(now, self.retry_doubt) });
-        let did_not = match self.ends {
-            Ends::WithWindow => kept,
-            Ends::OnFailure => None,
-            Ends::OnDelivery => delivered,
+    /// Whether nothing of it is kept.
+    fn is_gone(&self, now: Instant) -> bool {
+        self.record.is_none() && self.expired_until.is_none_or(|until| until <= now)
+    }
+
+    fn last(&self) -> Option<Last> {
+        let record = self.record.as_ref()?;
+        let waits_for_input = self.waits_for_input && record.is_settled();
+        Some(Last { fingerprint: record.fingerprint(), round: Some(self.round.clone()), waits_for_input })
+    }
+
+    fn after(&mut self, clock: Clock, now: Instant, of: AttemptId, after: After) {
+        self.waits_for_input = after == After::Question;
+        let what = match after {
+            After::Reply(reply) => What::Reply { of, reply },
+            After::Question => What::Reply { of, reply: Reply::Error(ErrorClass::NotRun, Digest::of(b"question")) },
+            After::Nothing => What::Lost { of, how: Loss::ConnectionLost },
         };
-        match after {
-            After::Happened if self.ends == Ends::OnDelivery => delivered,
-            After::Happened => kept,
-            After::DidNot => did_not,
-            After::Error if self.errors_final => did_not,
-            After::Error if self.ends == Ends::OnDelivery => delivered,
-            After::Error | After::Nothing => Some(Stands::Unknown),
+        let is_told = self.step(clock, now, what);
+        if is_told && after != After::Nothing {
+            // A slow answer may have come too late for a client that gave up without saying so.
+            let slow = now.saturating_duration_since(self.came) > self.slow_answer;
+            self.delivered(clock, now, if slow { self.retry_doubt } else { Duration::ZERO });
         }
+    }
+
+    /// An answer has reached the caller.
+    fn delivered(&mut self, clock: Clock, now: Instant, doubt: Duration) {
+        if self.policy.repeat.ends == Ends::OnDelivery
+            && let Some(record) = &self.record
+        {
+            let generation = record.generation();
+            self.step(clock, now, What::Delivered { generation, from: clock.at(later(now, doubt)) });
+        }
+    }
+
+    /// One step of the core, and what follows from it at once. Whether somebody is answered.
+    fn step(&mut self, clock: Clock, now: Instant, what: What<Digest>) -> bool {
+        let step = self.policy.step(self.record.as_ref(), &clock.event(now, what));
+        self.record = step.record;
+        let is_answer = step.actions.iter().any(|action| matches!(action, Action::Answer(_)));
+        if step.actions.iter().any(|action| matches!(action, Action::Escalate)) {
+            self.step(clock, now, What::Alerted);
+        }
+        is_answer
     }
 }
 
@@ -211,110 +306,4 @@ fn later(now: Instant, span: Duration) -> Instant {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::config::Config;
-    use crate::guard::{Decision, enforced};
-    use crate::keys::derive;
-
-    /// A table, a configuration, and a clock that only the test moves.
-    struct World {
-        table: Table,
-        config: Config,
-        now: Instant,
-        number: u64,
-    }
-
-    impl World {
-        fn new(text: &str) -> World {
-            let config = Config::parse("settled.toml".as_ref(), text).unwrap();
-            World { table: Table::default(), config, now: Instant::now(), number: 0 }
-        }
-
-        fn call(&mut self, params: &str) -> Would {
-            self.number += 1;
-            let Decision::Guard(terms) = enforced(&self.config, "t", None) else { panic!("guarded") };
-            let found = derive("s", "t", params, None, terms.rule()).unwrap();
-            self.table.called(self.number, found, &terms, &self.config.defaults, self.now)
-        }
-
-        fn answer(&mut self, after: After) {
-            self.table.answered(self.number, self.now, |_| after);
-        }
-
-        fn wait(&mut self, seconds: u64) {
-            self.now += Duration::from_secs(seconds);
-        }
-    }
-
-    const A: &str = r#"{"arguments":{"a":1},"idempotencyKey":"k"}"#;
-    const B: &str = r#"{"arguments":{"a":2},"idempotencyKey":"k"}"#;
-    const PLAIN: &str = r#"{"arguments":{"a":1}}"#;
-
-    #[test]
-    fn a_key_of_the_callers_own() {
-        let mut world = World::new("");
-        assert_eq!(world.call(A), Would::Send);
-        let sent = world.number;
-        assert_eq!((world.call(A), world.call(B)), (Would::Join, Would::Conflict));
-        world.table.answered(sent, world.now, |_| After::Happened);
-        assert_eq!((world.call(A), world.call(B)), (Would::Replay, Would::Conflict));
-        // The answer to a call that the guard would not have sent changes nothing.
-        world.answer(After::Nothing);
-        assert_eq!(world.call(A), Would::Replay);
-        world.wait(24 * 60 * 60);
-        assert_eq!(world.call(A), Would::Send);
-        world.answer(After::DidNot);
-        assert_eq!(world.call(A), Would::Replay);
-    }
-
-    #[test]
-    fn derived_keys() {
-        let mut world = World::new("");
-        assert_eq!(world.call(PLAIN), Would::Send);
-        world.answer(After::Happened);
-        assert_eq!(world.call(PLAIN), Would::Send, "a new wish once the answer has arrived");
-        world.wait(2);
-        world.answer(After::Happened);
-        assert_eq!(world.call(PLAIN), Would::Replay, "the answer was slow");
-        world.wait(11);
-        assert_eq!(world.call(PLAIN), Would::Send);
-        world.answer(After::Nothing);
-        world.wait(1_000_000);
-        assert_eq!(world.call(PLAIN), Would::Hold);
-
-        let mut world = World::new("[tools.t]\nrepeat = 'replay'\ntimeout = '1m'");
-        assert_eq!(world.call(PLAIN), Would::Send);
-        world.wait(59);
-        assert_eq!(world.call(PLAIN), Would::Join);
-        world.wait(1);
-        assert_eq!(world.call(PLAIN), Would::Hold, "it would be unknown by now");
-    }
-
-    #[test]
-    fn errors() {
-        let mut world = World::new("[tools.t]\nrepeat = 'replay'");
-        assert_eq!(world.call(PLAIN), Would::Send);
-        world.answer(After::DidNot);
-        assert_eq!(world.call(PLAIN), Would::Send);
-        world.answer(After::Error);
-        assert_eq!(world.call(PLAIN), Would::Hold);
-        let mut world = World::new("[tools.t]\nrepeat = 'replay'\nerrors = 'final'");
-        assert_eq!(world.call(PLAIN), Would::Send);
-        world.answer(After::Error);
-        assert_eq!(world.call(PLAIN), Would::Send);
-    }
-
-    #[test]
-    fn memory_is_bounded() {
-        let mut world = World::new("[tools.t]\nrepeat = 'replay'\nwindow = '10m'");
-        for n in 0..CALLS {
-            world.call(&format!(r#"{{"arguments":{{"n":{n}}}}}"#));
-            world.answer(After::Happened);
-        }
-        assert_eq!(world.table.by_key.len(), CALLS);
-        world.wait(600);
-        world.call(PLAIN);
-        assert_eq!((world.table.by_key.len(), world.table.out.len()), (1, 1));
-    }
-}
+mod tests;

@@ -1,5 +1,9 @@
 //! Limits: messages, calls under way, keys; and that no client can choose who is asked.
 
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use crate::support::slow_ledger::SlowLedger;
 use crate::support::{World, mark};
 use settled_mcp::Config;
 
@@ -82,6 +86,20 @@ async fn new_keys_beyond_the_limit_are_refused_and_old_ones_answered() {
     let mut client = world.open(&format!("scope = 'other'\n{config}")).await;
     assert_eq!(mark(&client.ask("1", "charge", r#"{"n":3}"#).await)["status"], "done");
     client.end().await.1.unwrap();
+}
+
+#[tokio::test]
+async fn a_client_is_told_in_time_while_the_keys_are_still_counted() {
+    let world = World::new();
+    let ledger = Arc::new(SlowLedger::default());
+    ledger.never_counts.store(true, Ordering::SeqCst);
+    let config = "[limits]\nkeys_per_scope = 2\n[defaults]\nclient_timeout = '500ms'\n[tools.charge]\nkind = 'opaque'";
+    let mut client = world.open_on(ledger, config).await;
+    let told = client.ask("1", "charge", "{}").await;
+    let message = told["error"]["message"].as_str().unwrap_or_else(|| panic!("{told}"));
+    assert!(message.starts_with("nothing was sent") && message.contains("longer than the client waits"), "{message}");
+    client.end().await.1.unwrap();
+    assert_eq!((world.calls("charge"), world.effects().len()), (0, 0));
 }
 
 /// Whatever a client sends, it can't choose which host is asked: placeholders are for paths, queries and arguments only.

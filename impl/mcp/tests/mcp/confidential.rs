@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::support::{World, mark};
 use settled::{Filter, Ledger, MemoryLedger};
-use settled_mcp::ProxyError;
+use settled_mcp::{ProxyError, Reader};
 
 /// Key files, each of one repeated byte.
 struct Keys(tempfile::TempDir);
@@ -136,6 +136,39 @@ async fn no_client_can_write_what_only_the_proxy_may() {
         .await;
     let answer = client.answer().await;
     assert!(answer["error"]["message"].as_str().unwrap().starts_with("nothing was sent"), "{answer}");
+    assert_eq!(answer["error"]["data"]["type"], "idempotency_key_invalid", "{answer}");
     client.end().await.1.unwrap();
     assert_eq!(world.calls("charge"), 0);
+    assert!(world.ledger_states().await.is_empty(), "nothing of it is recorded either");
+}
+
+#[tokio::test]
+async fn whoever_has_the_key_can_read_what_the_ledger_holds() {
+    let (world, keys) = (World::new(), Keys::new());
+    let terms = "encrypt = ['card.number']\nredact = ['card.exp']";
+    let mut client = world.open(&keys.with_one(terms)).await;
+    client.ask("1", "charge", CARD).await;
+    client.end().await.1.unwrap();
+    let entry = world.ledger.scan(Filter::All).await.unwrap().pop().unwrap();
+    let reader = |bytes: &[u8]| {
+        let files: Vec<_> = bytes.iter().map(|byte| keys.file(*byte).into()).collect();
+        Reader::of_files(&files).unwrap().unwrap()
+    };
+    let text = |entry: &settled::Entry| format!("{:?} {:?}", entry.asked, entry.outcome);
+    assert!(!text(&entry).contains("4111"), "{}", text(&entry));
+    for with_it in [&[1][..], &[2, 1]] {
+        let read = reader(with_it).readable(entry.clone());
+        assert!(text(&read).contains("4111 1111") && text(&read).contains("12345678901234567890"), "{}", text(&read));
+        assert!(
+            text(&read).contains("(redacted ") && !text(&read).contains("1/30"),
+            "what is not kept: {}",
+            text(&read)
+        );
+        assert_eq!(reader(with_it).lacks(&entry), None);
+    }
+    let read = reader(&[2]).readable(entry.clone());
+    assert!(!text(&read).contains("4111"), "{}", text(&read));
+    assert!(reader(&[2]).lacks(&entry).is_some());
+    assert!(Reader::of_files(&[]).unwrap().is_none());
+    assert!(Reader::of_files(&["/no/such/file".into()]).is_err());
 }

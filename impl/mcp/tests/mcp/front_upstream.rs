@@ -82,12 +82,20 @@ async fn what_the_server_refuses_reaches_the_client_as_it_is() {
 #[tokio::test]
 async fn a_recorded_answer_is_only_for_whom_the_server_still_lets_in() {
     for (reauthorise, status) in [("1ms", 401), ("1h", 200)] {
-        let (front, _server, world) = start(&format!("[http]\nreauthorise = '{reauthorise}'")).await;
+        let (front, _server, world) = start(&format!("tasks = true\n[http]\nreauthorise = '{reauthorise}'")).await;
         let client = front.open_as("2025-11-25", Some("Bearer good")).await;
         assert_eq!(text_of(&client.ask(1, "charge", json!({})).await), "done 1");
         assert_eq!(text_of(&client.ask(2, "charge", json!({})).await), "done 1", "a replay");
+        let params = json!({ "name": "charge", "arguments": {}, "task": {} });
+        let as_task = json!({ "jsonrpc": "2.0", "id": 4, "method": "tools/call", "params": params });
+        let created: Value = client.post(as_task.to_string()).send().await.unwrap().json().await.unwrap();
+        let task = &created["result"]["task"]["taskId"];
         world.revoked.store(true, Ordering::SeqCst);
         tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+        let fetch = json!({ "jsonrpc": "2.0", "id": 5, "method": "tasks/result", "params": { "taskId": task } });
+        let fetched = client.post(fetch.to_string()).send().await.unwrap();
+        assert_eq!(fetched.status(), status, "its task within {reauthorise}");
+        assert_eq!(fetched.text().await.unwrap().contains("done 1"), status == 200);
         let replay = client.call(3, "charge", json!({})).await;
         assert_eq!(replay.status(), status, "within {reauthorise}");
         if status == 401 {

@@ -1,5 +1,9 @@
 //! Which calls are one operation.
 
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use crate::support::slow_ledger::SlowLedger;
 use crate::support::{INITIALIZE, INITIALIZED, World, mark};
 use serde_json::Value;
 
@@ -217,5 +221,110 @@ async fn for_a_tool_without_annotations_a_finished_round_is_no_new_wish() {
     let asks = client.ask("4", "plain", r#"{"rounds":1}"#).await;
     assert_eq!(asks["result"]["resultType"], "input_required");
     assert_eq!(world.effects().len(), 1);
+    client.end().await.1.unwrap();
+}
+
+#[tokio::test]
+async fn two_equal_rounds_at_once_are_one() {
+    let world = World::new();
+    let ledger = Arc::new(SlowLedger::default());
+    let mut client = world.open_on(ledger.clone(), "").await;
+    let (own, arguments) = (r#","idempotencyKey":"k""#, r#"{"rounds":1,"refuse_once":true}"#);
+    client.call_with("1", &format!(r#"{{"name":"charge","arguments":{arguments}{own}}}"#)).await;
+    assert_eq!(client.answer().await["result"]["resultType"], "input_required");
+    // Both are about to be judged by the record of the round before; what comes of the first counts for the second.
+    ledger.two_reads.store(true, Ordering::SeqCst);
+    for id in ["2", "3"] {
+        client.call_with(id, &later(own, arguments, "s", "a")).await;
+    }
+    let mut replayed = Vec::new();
+    for _ in 0..2 {
+        let answer = client.answer().await;
+        assert_eq!(
+            (&answer["error"]["message"], &mark(&answer)["status"]),
+            (&"no such customer".into(), &"failed".into())
+        );
+        replayed.push(mark(&answer)["replayed"].as_bool());
+    }
+    assert_eq!(replayed, [Some(false), Some(true)]);
+    // Whoever was told that it failed can rely on it: it did not happen later, either.
+    assert_eq!((world.effects().len(), world.calls("charge")), (0, 2));
+    client.end().await.1.unwrap();
+}
+
+#[tokio::test]
+async fn rounds_of_two_operations_do_not_mix() {
+    let world = World::new();
+    let mut client = world.open("").await;
+    let arguments = r#"{"rounds":2}"#;
+    let own = |key: &str| format!(r#","idempotencyKey":"{key}""#);
+    let state = |answer: &Value| answer["result"]["requestState"].as_str().map(str::to_owned);
+    for key in ["a", "b"] {
+        client.call_with("1", &format!(r#"{{"name":"charge","arguments":{arguments}{}}}"#, own(key))).await;
+        assert_eq!(state(&client.answer().await).as_deref(), Some("s"));
+    }
+    // One goes on to its end while the other waits, with the very same answers.
+    for (said, answered) in [("s", Some("ss")), ("ss", None)] {
+        client.call_with("2", &later(&own("a"), arguments, said, "x")).await;
+        assert_eq!(state(&client.answer().await).as_deref(), answered);
+    }
+    assert_eq!(world.effects().len(), 1);
+    for (said, answered) in [("s", Some("ss")), ("ss", None)] {
+        client.call_with("3", &later(&own("b"), arguments, said, "x")).await;
+        let answer = client.answer().await;
+        assert_eq!(state(&answer).as_deref(), answered);
+        assert_ne!(mark(&answer)["replayed"], true, "the other's answer: {answer}");
+    }
+    assert_eq!(world.effects().len(), 2, "each wish once");
+    client.end().await.1.unwrap();
+}
+
+#[tokio::test]
+async fn a_process_that_ends_between_rounds_leaves_a_question_and_during_one_an_unknown() {
+    for (own, arguments) in [(r#","idempotencyKey":"k""#, r#"{"rounds":1}"#), ("", r#"{"rounds":1,"n":2}"#)] {
+        let world = World::new();
+        let config = "scope = 'ours'\nstatus_tool = true";
+        let mut client = world.open(config).await;
+        client.call_with("1", &format!(r#"{{"name":"charge","arguments":{arguments}{own}}}"#)).await;
+        assert_eq!(client.answer().await["result"]["resultType"], "input_required");
+        client.end().await.1.unwrap();
+        // Nothing has happened, and the next process says so and goes on.
+        let mut client = world.open(config).await;
+        let address = world.addresses().await.pop().unwrap();
+        let ask = serde_json::json!({ "operation": address }).to_string();
+        let stands = client.ask("2", "settled_status", &ask).await;
+        let structured = &stands["result"]["structuredContent"];
+        assert_eq!((&structured["status"], &structured["retry"]), (&"input_required".into(), &"allowed".into()));
+        client.call_with("3", &later(own, arguments, "s", "a")).await;
+        let done = client.answer().await;
+        assert_eq!((&mark(&done)["status"], &mark(&done)["replayed"]), (&"done".into(), &false.into()), "{done}");
+        assert_eq!(world.effects().len(), 1);
+        client.end().await.1.unwrap();
+    }
+    // A process that is killed while a round is under way: nobody knows, whichever round is asked for.
+    let world = World::new();
+    let config = "scope = 'ours'";
+    let engine = settled::Engine::start(world.ledger.clone(), settled::EngineOptions::default()).await.unwrap();
+    let own = r#","idempotencyKey":"k""#;
+    let params = later(own, r#"{"rounds":1}"#, "s", "a");
+    let key = settled::protocol::Key::new("ours", "charge", "key:k").unwrap();
+    let policy = settled::protocol::Policy::new(settled::protocol::ToolKind::Opaque);
+    let mut operation = settled::Operation::new(key, params.clone(), policy);
+    operation.fingerprint = settled::protocol::fingerprint(br#"{"rounds":1}"#).unwrap();
+    let calling = engine.clone();
+    tokio::spawn(async move { calling.call(operation, Arc::new(crate::observing::Silent)).await });
+    world.becomes("dispatched").await;
+    world.ledger.kill(engine.epoch());
+    let mut client = world.open(config).await;
+    for (id, params) in [
+        ("1", params),
+        ("2", later(own, r#"{"rounds":1}"#, "s", "b")),
+        ("3", format!(r#"{{"name":"charge","arguments":{{"rounds":1}}{own}}}"#)),
+    ] {
+        client.call_with(id, &params).await;
+        let answer = client.answer().await;
+        assert_eq!(mark(&answer)["status"], "unknown", "{answer}");
+    }
+    assert_eq!((world.effects().len(), world.calls("charge")), (0, 0));
     client.end().await.1.unwrap();
 }

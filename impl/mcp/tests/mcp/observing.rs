@@ -185,7 +185,7 @@ async fn a_tool_that_can_be_told_never_to_apply_an_attempt() {
 }
 
 /// A tool that never answers.
-struct Silent;
+pub struct Silent;
 
 #[async_trait::async_trait]
 impl settled::Tool for Silent {

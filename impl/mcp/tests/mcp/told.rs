@@ -77,6 +77,25 @@ async fn before_the_client_gives_up_it_is_told_that_the_call_is_in_progress() {
 }
 
 #[tokio::test]
+async fn a_client_is_told_in_time_while_the_server_has_not_listed_its_tools() {
+    let world = World::new();
+    let mut client = world.connect("[defaults]\nclient_timeout = '300ms'", "slow-list").await;
+    client.say(INITIALIZE).await;
+    client.answer().await;
+    client.say(INITIALIZED).await;
+    // It can't be judged before the list is there, which takes longer than the client waits.
+    let told = client.ask("1", "charge", "{}").await;
+    assert_eq!(told["error"]["data"]["type"], "tools_not_listed", "{told}");
+    assert!(told["error"]["message"].as_str().unwrap().starts_with("nothing was sent"), "{told}");
+    client.say(r#"{"jsonrpc":"2.0","id":2,"method":"ping"}"#).await;
+    assert_eq!(client.answer().await["id"], 2, "it did not go on when the list came");
+    assert_eq!(world.calls("charge"), 0);
+    while mark(&client.ask("3", "charge", "{}").await)["status"] != "done" {}
+    assert_eq!(world.effects().len(), 1);
+    client.end().await.1.unwrap();
+}
+
+#[tokio::test]
 async fn a_client_that_asks_for_progress_is_kept_waiting() {
     let world = World::new();
     let mut client = world.open("[defaults]\nclient_timeout = '300ms'\nkeep_alive = true").await;

@@ -4,8 +4,8 @@ use bytes::Bytes;
 use tokio::time::Instant;
 
 use super::{Asked, Inner, Kind, Reader, Stream, Streams, Token, What};
-use crate::frame::{Frame, IdKey, parse_valid};
-use crate::splice::{self, quoted};
+use crate::messages::frame::{Frame, IdKey, parse_valid};
+use crate::messages::splice::{self, quoted};
 
 /// Where the answers to a message will come out.
 pub(crate) struct Asking {

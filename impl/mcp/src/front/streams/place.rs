@@ -5,9 +5,9 @@ use tokio::sync::oneshot;
 use tokio::time::{sleep, timeout};
 
 use super::{Event, Inner, Kind, SLOW, Streams, Token, WAITING, What};
-use crate::frame::{Body, Frame, IdKey, parse, parse_valid};
-use crate::lines::ToClient;
-use crate::splice;
+use crate::messages::frame::{Body, Frame, IdKey, parse, parse_valid};
+use crate::messages::lines::ToClient;
+use crate::messages::splice;
 
 /// The member of `_meta` that names the subscription which a notification belongs to (revision 2026-07-28,
 /// "Subscriptions").

@@ -5,8 +5,8 @@ use proptest::prelude::*;
 use tokio::sync::oneshot;
 
 use super::*;
-use crate::frame::parse;
-use crate::lines::ToClient;
+use crate::messages::frame::parse;
+use crate::messages::lines::ToClient;
 
 fn call(id: u64) -> Bytes {
     format!(r#"{{"id":{id},"method":"tools/call","params":{{"_meta":{{"progressToken":{id}}}}}}}"#).into()
@@ -256,8 +256,10 @@ async fn in_a_session_that_clients_share_nothing_of_one_reaches_another() {
     assert!(read(&streams, one.reader).unwrap().is_empty() && read(&streams, two.reader).unwrap().is_empty());
     let back = streams.take(ToClient { line: r#"{"id":4,"method":"roots/list"}"#.into(), told: None }).await.unwrap();
     assert!(back.starts_with(br#"{"jsonrpc":"2.0","id":4,"error":{"code":-32601"#), "{back:?}");
-    let params = crate::splice::get(str::from_utf8(&two.line).unwrap(), "params").unwrap();
-    let token = crate::splice::get(crate::splice::get(params, "_meta").unwrap(), "progressToken").unwrap().to_owned();
+    let params = crate::messages::splice::get(str::from_utf8(&two.line).unwrap(), "params").unwrap();
+    let token = crate::messages::splice::get(crate::messages::splice::get(params, "_meta").unwrap(), "progressToken")
+        .unwrap()
+        .to_owned();
     drop(say(&streams, progress(token.parse().unwrap(), 7)).await);
     drop(say(&streams, format!(r#"{{"id":{},"result":{{}}}}"#, two.ids[0])).await);
     let events = read(&streams, two.reader).unwrap();

@@ -3,9 +3,9 @@
 use tokio::time::Instant;
 
 use super::{GRACE, Inner, KEEP, Kind, Streams};
-use crate::answer::error_line;
-use crate::frame::IdKey;
-use crate::server::TRANSPORT_ERROR;
+use crate::behind::server::TRANSPORT_ERROR;
+use crate::messages::frame::IdKey;
+use crate::told::answer::error_line;
 
 /// How long a stream to listen on is kept for a client that comes back.
 const LISTENING: u32 = 5;

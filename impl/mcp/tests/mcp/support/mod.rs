@@ -4,6 +4,7 @@
 pub mod front;
 pub mod http;
 pub mod http_server;
+pub mod slow_ledger;
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -87,6 +88,13 @@ impl World {
         timeout(Duration::from_secs(20), waiting).await.unwrap_or_else(|_| panic!("not {state} in time"));
     }
 
+    /// The addresses of all operations in the ledger.
+    pub async fn addresses(&self) -> Vec<String> {
+        let ledger: Arc<dyn settled::Ledger> = self.ledger.clone();
+        let entries = ledger.scan(settled::Filter::All).await.unwrap();
+        entries.iter().map(|entry| entry.key.to_string()).collect()
+    }
+
     /// The states of all operations in the ledger.
     pub async fn ledger_states(&self) -> Vec<&'static str> {
         let ledger: Arc<dyn settled::Ledger> = self.ledger.clone();
@@ -101,15 +109,31 @@ impl World {
 
     /// Starts a proxy and a client that has said nothing yet.
     pub async fn connect(&self, config: &str, mode: &str) -> Client {
+        self.connect_to(config, self.command(mode)).await
+    }
+
+    fn command(&self, mode: &str) -> Vec<OsString> {
         let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/mcp/support/server.py");
         let (log, effects) = (self.file("log"), self.file("effects"));
-        let command = ["python3".into(), script.into(), log.into(), effects.into(), mode.into()];
-        self.connect_to(config, command.to_vec()).await
+        ["python3".into(), script.into(), log.into(), effects.into(), mode.into()].to_vec()
     }
 
     pub async fn connect_to(&self, config: &str, command: Vec<OsString>) -> Client {
+        self.connect_on(self.ledger.clone(), config, command).await
+    }
+
+    /// As [`open`](Self::open), on another ledger.
+    pub async fn open_on(&self, ledger: Arc<dyn settled::Ledger>, config: &str) -> Client {
+        let mut client = self.connect_on(ledger, config, self.command("")).await;
+        client.say(INITIALIZE).await;
+        client.answer().await;
+        client.say(INITIALIZED).await;
+        client
+    }
+
+    async fn connect_on(&self, ledger: Arc<dyn settled::Ledger>, config: &str, command: Vec<OsString>) -> Client {
         let config = Config::parse("settled.toml".as_ref(), config).unwrap();
-        let engine = Engine::start(self.ledger.clone(), EngineOptions::default()).await.unwrap();
+        let engine = Engine::start(ledger, EngineOptions::default()).await.unwrap();
         let (to_proxy, stdin) = tokio::io::duplex(1 << 16);
         let (stdout, from_proxy) = tokio::io::duplex(1 << 16);
         let proxy = tokio::spawn(settled_mcp::run(ProxyOptions { config, command, engine }, stdin, stdout));

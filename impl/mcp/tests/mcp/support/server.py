@@ -117,7 +117,7 @@ def call(id, params):
         token = (params.get("_meta") or {}).get("progressToken")
         write(json.dumps({"jsonrpc": "2.0", "method": "notifications/progress", "params": {"progressToken": token, "progress": step + 1}}))
         time.sleep(arguments.get("step", 0))
-    if arguments.get("refuse"):
+    if arguments.get("refuse") or arguments.get("refuse_once") and once("refused"):
         return reply(id, error={"code": -32602, "message": "no such customer"})
     if "hang" in arguments:
         return
