@@ -17,7 +17,6 @@
 //! # Ok(())
 //! # }
 //! ```
-#![forbid(unsafe_code)]
 
 pub use settled_engine::*;
 
