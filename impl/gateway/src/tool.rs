@@ -76,10 +76,6 @@ impl Tool for UpstreamTool {
         // The engine has given up long before; what hangs for ever would never be let go.
         let longest = self.route.config.timeout.saturating_mul(2);
         match timeout(longest, self.send(outgoing)).await {
-            // Nobody has to wait for what is not tried again.
-            Ok(ToolReply::Busy { body, .. }) if outgoing.attempt.attempt.get() >= self.route.policy.retry.attempts => {
-                ToolReply::Error(ErrorClass::NotRun, body)
-            }
             Ok(reply) => reply,
             Err(_) => self.lost(outgoing, "the upstream did not finish its answer"),
         }
