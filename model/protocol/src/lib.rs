@@ -16,6 +16,7 @@ mod essence;
 pub mod event;
 pub mod fingerprint;
 pub mod key;
+pub mod merge;
 pub mod policy;
 pub mod record;
 pub mod retry;

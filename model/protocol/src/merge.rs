@@ -1,0 +1,13 @@
+//! Operations that devices make offline, and the states that they converge to.
+//!
+//! An [`Operation`] carries its own name, its device, an event time of a [hybrid logical clock](HybridClock), its target and a
+//! change. A target's state ([`Merged`]) is a join over the set of its operations, by the target's [`Rule`]: operations are compared by
+//! event time, then device, then name, never by arrival.
+
+mod clock;
+mod operation;
+mod state;
+
+pub use clock::{HybridClock, HybridTime, TooFarAhead};
+pub use operation::{Change, Name, NotAName, NotAnOpId, OpId, Operation, Stamp, Value};
+pub use state::{Merged, Misfit, Rule, View, Written};
