@@ -225,6 +225,26 @@ proptest! {
     }
 
     #[test]
+    fn a_clock_that_is_not_believed_breaks_no_order(
+        (theirs, ours) in (0u64..200, 0u64..200),
+        made in prop::collection::vec((0u64..200, 0u32..3, 0u64..100), 1..10)
+    ) {
+        // A device's operations, in the order of its own clock; before each it may have heard of something.
+        let mut made: Vec<_> = made.into_iter().map(|(millis, count, heard)| (HybridTime { millis, count }, heard)).collect();
+        made.sort();
+        made.dedup_by_key(|(time, _)| *time);
+        let mut last = HybridTime::default();
+        for (time, heard) in made {
+            let heard = HybridTime { millis: heard, count: 1 };
+            let after = heard.max(last);
+            let new = time.redated(theirs, ours, after);
+            prop_assert!(new > after, "{} is not after {}", new, after);
+            prop_assert!(new.millis <= ours.max(after.millis));
+            last = new;
+        }
+    }
+
+    #[test]
     fn names_of_operations_are_uuids(bytes in any::<[u8; 16]>(), millis in 0u64..1 << 48, random in any::<u128>()) {
         let id = OpId::from_bytes(bytes);
         prop_assert_eq!(id.to_string().parse::<OpId>().unwrap(), id);
@@ -242,7 +262,7 @@ proptest! {
         }
         let state = merged(&rule, &operations);
         prop_assert_eq!(serde_json::from_str::<Rule>(&serde_json::to_string(&rule).unwrap()).unwrap(), rule);
-        let _ = state.view();
+        prop_assert_eq!(serde_json::from_str::<Merged>(&serde_json::to_string(&state).unwrap()).unwrap(), state);
     }
 }
 

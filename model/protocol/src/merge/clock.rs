@@ -28,6 +28,16 @@ impl HybridTime {
     }
 }
 
+impl HybridTime {
+    /// The event time that an operation gets instead of this one if its maker's clock is not believed: it keeps its age by the maker's
+    /// clock (`theirs` is that clock's time now, `ours` the time of a clock that is believed), is not in the future, and is after
+    /// `after`, all that the maker knew of. So causes stay before their effects, whatever a clock says.
+    pub fn redated(self, theirs: Millis, ours: Millis, after: HybridTime) -> HybridTime {
+        let age = theirs.saturating_sub(self.millis);
+        HybridTime { millis: ours.saturating_sub(age), ..self }.max(after.next())
+    }
+}
+
 impl fmt::Display for HybridTime {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}.{}", self.millis, self.count)

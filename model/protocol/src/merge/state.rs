@@ -60,6 +60,7 @@ pub enum Merged {
     /// [`Rule::AddWins`].
     AddWins {
         /// The operations that added each element.
+        #[cfg_attr(feature = "serde", serde(with = "pairs"))]
         added: BTreeMap<Value, BTreeSet<OpId>>,
         /// Those of them that a removal has seen.
         removed: BTreeSet<OpId>,
@@ -149,8 +150,12 @@ impl Merged {
     /// If the other follows another rule; what was joined before that was found stays joined.
     pub fn join(&mut self, other: Merged) -> Result<(), Misfit> {
         match (self, other) {
-            (Merged::Latest(own), Merged::Latest(other)) => keep(own, other, |new, old| new.by > old.by),
-            (Merged::Earliest(own), Merged::Earliest(other)) => keep(own, other, |new, old| new.by < old.by),
+            (Merged::Latest(own), Merged::Latest(other)) => {
+                keep(own, other, |new, old| (&new.by, &new.value) > (&old.by, &old.value))
+            }
+            (Merged::Earliest(own), Merged::Earliest(other)) => {
+                keep(own, other, |new, old| (&new.by, &new.value) < (&old.by, &old.value))
+            }
             (Merged::Max(own), Merged::Max(other)) => {
                 keep(own, other, |new, old| (&new.value, &new.by) > (&old.value, &old.by));
             }
@@ -217,6 +222,27 @@ fn keep(own: &mut Option<Written>, other: Option<Written>, wins: impl Fn(&Writte
 /// Two operations of one name are one; should they differ all the same, every replica takes the same one.
 fn count(counted: &mut BTreeMap<OpId, i64>, op: OpId, by_how_much: i64) {
     counted.entry(op).and_modify(|known| *known = by_how_much.max(*known)).or_insert(by_how_much);
+}
+
+/// A map as a list of pairs, since its keys are not texts.
+#[cfg(feature = "serde")]
+mod pairs {
+    use alloc::collections::{BTreeMap, BTreeSet};
+    use alloc::vec::Vec;
+
+    use serde::{Deserialize, Deserializer, Serializer};
+
+    use super::{OpId, Value};
+
+    type Added = BTreeMap<Value, BTreeSet<OpId>>;
+
+    pub(super) fn serialize<S: Serializer>(added: &Added, to: S) -> Result<S::Ok, S::Error> {
+        to.collect_seq(added)
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Added, D::Error> {
+        Ok(Vec::deserialize(from)?.into_iter().collect())
+    }
 }
 
 /// What is shown of a target.
