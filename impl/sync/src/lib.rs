@@ -5,7 +5,11 @@
 //! it).
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
 
+pub mod device;
 mod schema;
+pub mod server;
+pub mod store;
 pub mod wire;
 
+pub use device::{Device, DeviceError, DeviceOptions};
 pub use schema::{Schema, SchemaError, Unfit};

@@ -299,3 +299,28 @@ fn what_does_not_fit_changes_nothing() {
     assert_eq!(state, Rule::Latest.nothing());
     assert!(Rule::Union.nothing().join(Rule::Latest.nothing()).is_err());
 }
+
+#[test]
+fn a_state_gets_the_fields_of_a_later_rule() {
+    let fields =
+        |names: &[&str], inner: &Rule| Rule::Map(names.iter().map(|field| (name(field), inner.clone())).collect());
+    let earlier = fields(&["a"], &fields(&["x"], &Rule::Max));
+    let later = fields(&["a", "b"], &fields(&["x", "y"], &Rule::Max));
+    let set = |field: &str, inner: &str| Operation {
+        op_id: id(1),
+        device: name("p"),
+        time: HybridTime::default(),
+        target: name("t"),
+        change: Change::Field(name(field), Box::new(Change::Field(name(inner), Box::new(Change::Set(1.into()))))),
+    };
+    let mut state = earlier.nothing();
+    state.apply(&set("a", "x")).unwrap();
+    assert!(state.apply(&set("a", "y")).is_err());
+    state.widen(&later);
+    let mut anew = later.nothing();
+    for (field, inner) in [("a", "x"), ("a", "y"), ("b", "x")] {
+        state.apply(&set(field, inner)).unwrap();
+        anew.apply(&set(field, inner)).unwrap();
+    }
+    assert_eq!(state, anew);
+}

@@ -201,7 +201,7 @@ pub enum Change {
 /// An operation that a device made, perhaps offline.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
-#[cfg_attr(feature = "serde", serde(rename_all = "kebab-case", deny_unknown_fields))]
+#[cfg_attr(feature = "serde", serde(deny_unknown_fields))]
 pub struct Operation {
     /// Its name, the same in every repeat.
     pub op_id: OpId,

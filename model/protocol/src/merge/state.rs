@@ -182,6 +182,15 @@ impl Merged {
         Ok(())
     }
 
+    /// Gives it the fields that a later version of its rule has and it lacks.
+    pub fn widen(&mut self, rule: &Rule) {
+        if let (Merged::Map(fields), Rule::Map(rules)) = (self, rule) {
+            for (name, rule) in rules {
+                fields.entry(name.clone()).and_modify(|state| state.widen(rule)).or_insert_with(|| rule.nothing());
+            }
+        }
+    }
+
     /// What is shown of it.
     pub fn view(&self) -> View {
         match self {
