@@ -23,6 +23,7 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    Audit(commands::audit::AuditArgs),
     Demo(commands::demo::DemoArgs),
     Check(commands::check::CheckArgs),
     Diff(commands::diff::DiffArgs),
@@ -34,12 +35,18 @@ enum Command {
     Simulate(commands::simulate::SimulateArgs),
     Mcp(commands::mcp::McpArgs),
     Gateway(commands::gateway::GatewayArgs),
+    Profile(commands::profile::ProfileArgs),
+    #[command(hide = true)]
+    ProfileTool(commands::profile::ToolArgs),
+    #[command(hide = true)]
+    ProfileLibrary(commands::profile_library::LibraryArgs),
     Replay(commands::replay::ReplayArgs),
     #[command(hide = true)]
     ReplayPart(commands::replay::PartArgs),
     Log(commands::log::LogArgs),
     Resolve(commands::resolve::ResolveArgs),
     Stats(commands::stats::StatsArgs),
+    Sync(commands::sync::SyncArgs),
     Verify(commands::verify::VerifyArgs),
 }
 
@@ -55,6 +62,7 @@ fn main() -> ExitCode {
 
 fn run(command: Command) -> Result<Exit, Failure> {
     match command {
+        Command::Audit(args) => commands::audit::run(args),
         Command::Demo(args) => commands::demo::run(args),
         Command::Check(args) => commands::check::run(args),
         Command::Diff(args) => commands::diff::run(args),
@@ -66,11 +74,15 @@ fn run(command: Command) -> Result<Exit, Failure> {
         Command::Simulate(args) => commands::simulate::run(args),
         Command::Mcp(args) => commands::mcp::run(args),
         Command::Gateway(args) => commands::gateway::run(args),
+        Command::Profile(args) => commands::profile::run(args),
+        Command::ProfileTool(args) => commands::profile::serve_tool(args),
+        Command::ProfileLibrary(args) => commands::profile_library::run(args),
         Command::Replay(args) => commands::replay::run(args),
         Command::ReplayPart(args) => commands::replay::run_part(&args),
         Command::Log(args) => commands::log::run(args),
         Command::Resolve(args) => commands::resolve::run(args),
         Command::Stats(args) => commands::stats::run(args),
+        Command::Sync(args) => commands::sync::run(args),
         Command::Verify(args) => commands::verify::run(args),
     }
 }

@@ -26,6 +26,10 @@ pub fn serve(address: SocketAddr) -> Result<(), Failure> {
         .with_http_listener(address)
         .set_buckets_for_metric(Matcher::Full("settled_store_seconds".into()), &STORE_SECONDS)
         .and_then(|builder| builder.set_buckets_for_metric(Matcher::Full("settled_line_seconds".into()), &LINE_SECONDS))
+        .and_then(|builder| {
+            let full = Matcher::Full("settled_sync_upload_seconds".into());
+            builder.set_buckets_for_metric(full, &settled_sync::server::UPLOAD_SECONDS)
+        })
         .and_then(PrometheusBuilder::install);
     match installed {
         Ok(()) => {

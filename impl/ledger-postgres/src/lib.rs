@@ -41,6 +41,7 @@ mod owners;
 mod pool;
 mod row;
 mod server;
+mod session;
 mod store;
 mod target;
 mod tls;
@@ -50,6 +51,7 @@ mod waiters;
 pub use self::{
     ledger::PostgresLedger,
     options::PostgresOptions,
+    session::{Database, Session},
     transactional::{Effecting, PostgresTool, Undo, transactional},
 };
 pub use tokio_postgres;

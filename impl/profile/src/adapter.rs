@@ -119,16 +119,91 @@ impl Adapter {
     /// [`AdapterError`] if there is none, or its `adapter.toml` says what can't be.
     pub fn read(directory: &Path) -> Result<Self, AdapterError> {
         let path = directory.join("adapter.toml");
-        let text = std::fs::read_to_string(&path)
-            .map_err(|error| AdapterError::Unreadable { path: path.clone(), error })?;
-        let invalid = |error: String| AdapterError::Invalid { path: path.clone(), error };
-        let mut adapter: Self = toml::from_str(&text).map_err(|error| invalid(error.to_string()))?;
-        for (field, command) in [("start", &adapter.start), ("resume", &adapter.resume), ("runtime", &adapter.runtime)] {
+        let text =
+            std::fs::read_to_string(&path).map_err(|error| AdapterError::Unreadable { path: path.clone(), error })?;
+        let mut adapter = Self::parse(&path, &text)?;
+        directory.clone_into(&mut adapter.directory);
+        Ok(adapter)
+    }
+
+    /// Reads a description, that in the file of this path.
+    ///
+    /// # Errors
+    /// [`AdapterError`] if it says what can't be.
+    pub fn parse(path: &Path, text: &str) -> Result<Self, AdapterError> {
+        let invalid = |error: String| AdapterError::Invalid { path: path.to_owned(), error };
+        let adapter: Self = toml::from_str(text).map_err(|error| invalid(error.to_string()))?;
+        for (field, command) in [("start", &adapter.start), ("resume", &adapter.resume), ("runtime", &adapter.runtime)]
+        {
             if command.is_empty() {
                 return Err(invalid(format!("`{field}` is empty; it is a list of a program and its arguments")));
             }
         }
-        directory.clone_into(&mut adapter.directory);
+        let mut names: Vec<&str> = adapter.variants.iter().map(|variant| variant.name.as_str()).collect();
+        names.sort_unstable();
+        if let Some(twice) = names.windows(2).find(|pair| pair[0] == pair[1]) {
+            return Err(invalid(format!("there are two variants `{}`; each needs a name of its own", twice[0])));
+        }
+        let safe = |name: &str| !name.is_empty() && !name.starts_with('.') && !name.contains(['/', '@', ' ']);
+        if let Some(name) = std::iter::once(adapter.name.as_str()).chain(names).find(|name| !safe(name)) {
+            return Err(invalid(format!("`{name}` is no name: it has neither slashes nor spaces nor `@`")));
+        }
         Ok(adapter)
+    }
+
+    /// The ways in which it is used, at least one.
+    #[must_use]
+    pub fn ways(&self) -> Vec<Variant> {
+        match self.variants.is_empty() {
+            true => vec![Variant::default()],
+            false => self.variants.clone(),
+        }
+    }
+
+    /// How its tool is reached in one of them.
+    #[must_use]
+    pub fn transport_of(&self, variant: &Variant) -> Transport {
+        variant.transport.unwrap_or(self.transport)
+    }
+
+    /// Why it can't be tried in a cell, if it can't.
+    #[must_use]
+    pub fn left_out(&self, variant: &Variant, cell: Cell) -> Option<String> {
+        if let Some(reason) = variant.without.get(&cell) {
+            return Some(reason.clone());
+        }
+        if !variant.workloads.as_ref().unwrap_or(&self.workloads).contains(&cell.workload()) {
+            return Some(format!("it has no workload `{}`", cell.workload().name()));
+        }
+        let resumes_with_input = variant.resumes_with_input.unwrap_or(self.resumes_with_input);
+        (cell == Cell::ResumedWithInput && !resumes_with_input)
+            .then(|| "it can't be resumed with the original input".to_owned())
+    }
+}
+
+impl Default for Variant {
+    fn default() -> Self {
+        Self {
+            name: "default".to_owned(),
+            environment: BTreeMap::new(),
+            transport: None,
+            workloads: None,
+            resumes_with_input: None,
+            protocol: None,
+            needs: None,
+            without: BTreeMap::new(),
+        }
+    }
+}
+
+impl Transport {
+    /// Its name in `adapter.toml` and in results.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Http => "http",
+            Self::McpHttp => "mcp-http",
+            Self::McpStdio => "mcp-stdio",
+        }
     }
 }

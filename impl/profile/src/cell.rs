@@ -41,6 +41,7 @@ macro_rules! cells {
     ($($(#[doc = $says:literal])+ $variant:ident $name:literal $workload:ident;)*) => {
         /// One column of the matrix. "Killed" is SIGKILL of the framework's processes, and a resume of the run afterwards.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+        #[cfg_attr(test, derive(schemars::JsonSchema))]
         pub enum Cell {
             $($(#[doc = $says])+ #[serde(rename = $name)] $variant,)*
         }

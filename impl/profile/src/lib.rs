@@ -6,8 +6,18 @@
 
 pub mod adapter;
 mod cell;
+pub mod database;
+pub mod files;
+pub mod install;
+pub mod khan;
+pub mod matrix;
 mod outcome;
+pub mod predict;
 mod profile;
+pub mod report;
+pub mod run;
+pub mod tool;
+pub mod tracer;
 
 pub use adapter::{Adapter, AdapterError, Variant};
 pub use cell::{Cell, Workload};

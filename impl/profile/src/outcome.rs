@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 /// What became of a run, from the effects that the tool wrote down itself.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Outcome {
     /// Every step took effect as often as it was wanted, and the framework says that the run is over.
@@ -47,6 +48,7 @@ impl Display for Outcome {
 
 /// Whether the fault hit what it was aimed at. A run that it did not hit says nothing, and is no pass.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Bite {
     /// The right process, at the right moment.
@@ -57,6 +59,8 @@ pub enum Bite {
 
 /// The runs of one cell, counted.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(deny_unknown_fields)]
 pub struct Counts {
     /// By [`Outcome::kind`]; runs whose fault did not strike are not in it.
     pub outcomes: BTreeMap<String, u32>,

@@ -12,9 +12,11 @@ pub const FORMAT: &str = "settled-profile/1";
 
 /// One file: what `settled profile run` has measured.
 #[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Report {
     /// [`FORMAT`].
+    #[cfg_attr(test, schemars(extend("const" = FORMAT)))]
     pub format: String,
     /// When it was begun, in RFC 3339.
     pub made: String,
@@ -32,6 +34,7 @@ pub struct Report {
 
 /// The machine that something was measured on.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Machine {
     /// The operating system, with its kernel's version.
@@ -44,6 +47,7 @@ pub struct Machine {
 
 /// What one variant of one framework did in each cell.
 #[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Profile {
     /// The adapter's name.
@@ -68,6 +72,7 @@ pub struct Profile {
 
 /// What came of one cell.
 #[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct CellResult {
     /// Which.
@@ -86,6 +91,7 @@ pub struct CellResult {
 
 /// What the model says can come of a cell.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Prediction {
     /// The protocol it was predicted from.
@@ -98,6 +104,7 @@ pub struct Prediction {
 
 /// One run.
 #[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Run {
     /// What became of it.
@@ -114,6 +121,7 @@ pub struct Run {
 
 /// Something that happened in a run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Event {
     /// Milliseconds since the run began.
@@ -126,6 +134,7 @@ pub struct Event {
 
 /// Who takes part in a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Who {
     /// The framework's process.

@@ -71,11 +71,20 @@ struct Inner {
 }
 
 impl Device {
-    /// Opens the device in this directory, or makes one.
+    /// Opens the device in this directory, or makes one. Without a schema, with the one that it had.
     ///
     /// # Errors
-    /// [`DeviceError`] if another process has it, its files can't be read or written, or the schema can't follow the one it had.
-    pub fn open(directory: &Path, schema: Schema, options: DeviceOptions) -> Result<Self, DeviceError> {
+    /// [`DeviceError`] if another process has it, its files can't be read or written, the schema can't follow the one it had, or it had
+    /// none and is given none.
+    pub fn open(
+        directory: &Path,
+        schema: impl Into<Option<Schema>>,
+        options: DeviceOptions,
+    ) -> Result<Self, DeviceError> {
+        let schema = schema.into();
+        if schema.is_none() && !directory.exists() {
+            return Err(DeviceError::NoSchema);
+        }
         let deadline = Instant::now() + options.patience;
         let lock = loop {
             if let Some(lock) = DirLock::try_acquire(directory)? {
@@ -97,7 +106,12 @@ impl Device {
     ///
     /// # Errors
     /// As [`open`](Device::open).
-    pub fn on(disk: Arc<dyn Disk>, schema: Schema, options: DeviceOptions) -> Result<Self, DeviceError> {
+    pub fn on(
+        disk: Arc<dyn Disk>,
+        schema: impl Into<Option<Schema>>,
+        options: DeviceOptions,
+    ) -> Result<Self, DeviceError> {
+        let given = schema.into();
         let mut replica = None;
         let log_options = LogOptions { segment_bytes: options.compact_at.max(1 << 16), preallocate_bytes: 1 << 16 };
         let (mut log, _) = Log::open(disk, log_options, |_, frame| {
@@ -105,6 +119,8 @@ impl Device {
             Replica::fold(&mut replica, entry);
             Ok(())
         })?;
+        let known = replica.as_ref().map(|replica: &Replica| replica.schema.clone());
+        let schema = given.or(known).ok_or(DeviceError::NoSchema)?;
         let replica = match replica {
             Some(replica) => replica,
             None => {
@@ -241,6 +257,12 @@ impl Device {
         self.inner().replica.cursor
     }
 
+    /// The operation that it has seen at that cursor, by which a server that was restored from an older copy is told.
+    #[must_use]
+    pub fn last(&self) -> Option<OpId> {
+        self.inner().replica.last
+    }
+
     /// Its schema.
     #[must_use]
     pub fn schema(&self) -> &Schema {
@@ -275,7 +297,9 @@ impl Device {
     /// If it can't be written: then it is to be pulled again.
     pub fn pulled(&self, pulled: &Pulled) -> Result<(), DeviceError> {
         let mut inner = self.inner();
-        if pulled.operations.is_empty() && pulled.cursor <= inner.replica.cursor {
+        // An answer that another one has overtaken.
+        let late = pulled.operations.first().is_some_and(|first| first.cursor != inner.replica.cursor + 1);
+        if pulled.operations.is_empty() || late {
             return Ok(());
         }
         self.record(&mut inner, Entry::Pulled { operations: pulled.operations.clone(), cursor: pulled.cursor })

@@ -176,6 +176,26 @@ pub struct DeviceSeen {
     pub redated: u64,
 }
 
+/// `GET /v1/devices?after=…&limit=…`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Devices {
+    /// The devices, by name.
+    pub devices: Vec<DeviceSeen>,
+    /// Whether there are more.
+    pub more: bool,
+}
+
+/// The server is there, and its store can be read: `GET /v1/health`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Health {
+    /// The cursor of the last operation that the server has.
+    pub head: Cursor,
+    /// The server's wall clock.
+    pub now: Millis,
+    /// The version of its schema.
+    pub schema: u32,
+}
+
 /// An error: `application/problem+json` (RFC 9457).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Problem {

@@ -1,7 +1,9 @@
 //! Whole processes, put together as a user would: one program, so that it is built and linked once.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
+mod audit;
 mod describe;
+mod devices;
 mod many;
 mod metrics;
 mod observers;

@@ -1,5 +1,6 @@
 //! One file for each command, and what several of them use.
 
+pub mod audit;
 pub mod bench;
 mod bounds;
 pub mod check;
@@ -11,6 +12,8 @@ pub mod gateway;
 pub mod log;
 mod matrix;
 pub mod mcp;
+pub mod profile;
+pub mod profile_library;
 pub mod properties;
 mod protocol;
 pub mod protocols;
@@ -20,4 +23,5 @@ pub mod resolve;
 pub mod simulate;
 pub mod stats;
 mod suggest;
+pub mod sync;
 pub mod verify;

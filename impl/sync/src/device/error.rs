@@ -33,6 +33,9 @@ pub enum DeviceError {
     /// The schema can't follow the one that it had.
     #[error(transparent)]
     Schema(#[from] SchemaError),
+    /// A device is made with a schema.
+    #[error("there is no device there yet: make one with a schema")]
+    NoSchema,
     /// The schema does not allow the change.
     #[error(transparent)]
     Unfit(Unfit),

@@ -9,6 +9,8 @@ use reqwest::header::{AUTHORIZATION, CONTENT_ENCODING, CONTENT_TYPE, HeaderValue
 use reqwest::{Client, RequestBuilder, StatusCode, Url};
 use serde::de::DeserializeOwned;
 
+use settled_protocol::merge::OpId;
+
 use crate::wire::{Cursor, Problem, Pulled, Upload, Uploaded};
 
 /// What of an upload is worth compressing.
@@ -112,20 +114,28 @@ impl Remote {
         self.answer(request.timeout(Duration::from_secs(60))).await
     }
 
-    /// Asks for what the server has after a cursor; waits for so long if there is nothing.
+    /// Asks for what the server has after a cursor, at which `last` was seen; waits for so long if there is nothing.
     ///
     /// # Errors
-    /// [`RemoteError`].
-    pub async fn pull(&self, after: Cursor, limit: usize, wait: Duration) -> Result<Pulled, RemoteError> {
-        let query = [("after", after), ("limit", limit as u64), ("wait", wait.as_secs())];
+    /// [`RemoteError`]; [`RemoteError::CursorAhead`] if the server has something else there, or nothing.
+    pub async fn pull(
+        &self,
+        after: Cursor,
+        last: Option<OpId>,
+        limit: usize,
+        wait: Duration,
+    ) -> Result<Pulled, RemoteError> {
+        let numbers = [("after", after), ("limit", limit as u64), ("wait", wait.as_secs())];
+        let mut query: Vec<_> = numbers.iter().map(|(name, value)| (*name, value.to_string())).collect();
+        query.extend(last.map(|last| ("last", last.to_string())));
         let request = self.client.get(self.url("v1/operations", &query)?);
         self.answer(request.timeout(wait + Duration::from_secs(60))).await
     }
 
-    fn url(&self, path: &str, query: &[(&str, u64)]) -> Result<Url, RemoteError> {
+    fn url(&self, path: &str, query: &[(&str, String)]) -> Result<Url, RemoteError> {
         let mut url = self.base.join(path).map_err(|_| RemoteError::Address(self.base.to_string()))?;
         if !query.is_empty() {
-            url.query_pairs_mut().extend_pairs(query.iter().map(|(name, value)| (name, value.to_string())));
+            url.query_pairs_mut().extend_pairs(query);
         }
         Ok(url)
     }

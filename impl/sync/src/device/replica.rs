@@ -38,6 +38,8 @@ pub(crate) struct Replica {
     pub(crate) beyond: Vec<Applied>,
     pub(crate) refused: Vec<Refused>,
     pub(crate) cursor: Cursor,
+    /// The operation that stood at the cursor.
+    pub(crate) last: Option<OpId>,
     /// The latest event time of all that the server has confirmed.
     pub(crate) confirmed: HybridTime,
 }
@@ -55,6 +57,7 @@ impl Replica {
                     beyond: Vec::new(),
                     refused: Vec::new(),
                     cursor: 0,
+                    last: None,
                     confirmed: HybridTime::default(),
                 });
             }
@@ -82,10 +85,13 @@ impl Replica {
             Entry::Uploaded(answers) => self.uploaded(answers),
             Entry::Pulled { operations, cursor } => {
                 self.pending.retain(|id, _| !operations.iter().any(|applied| applied.operation.op_id == *id));
+                if let Some(last) = operations.last() {
+                    self.last = Some(last.operation.op_id);
+                }
                 operations.into_iter().for_each(|applied| self.confirm(applied));
-                self.cursor = self.cursor.max(cursor);
+                self.cursor = cursor;
             }
-            Entry::PullAnew => self.cursor = 0,
+            Entry::PullAnew => (self.cursor, self.last) = (0, None),
             Entry::RefusedSeen => self.refused.clear(),
         }
     }

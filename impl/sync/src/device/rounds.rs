@@ -113,8 +113,9 @@ impl Rounds {
             progress(synced.progress(device, 0));
         }
         loop {
-            let pulled =
-                self.insist(&mut synced.again, || remote.pull(device.cursor(), self.pull, Duration::ZERO)).await;
+            let pulled = self
+                .insist(&mut synced.again, || remote.pull(device.cursor(), device.last(), self.pull, Duration::ZERO))
+                .await;
             let pulled = match pulled {
                 Err(RemoteError::CursorAhead(_)) if device.cursor() > 0 => {
                     on_disk(device, |device| device.pull_anew()).await?;
@@ -138,7 +139,7 @@ impl Rounds {
     /// # Errors
     /// [`RoundError`].
     pub async fn wait(&self, device: &Arc<Device>, remote: &Remote, long: Duration) -> Result<(), RoundError> {
-        let pulled = remote.pull(device.cursor(), self.pull, long).await?;
+        let pulled = remote.pull(device.cursor(), device.last(), self.pull, long).await?;
         Ok(on_disk(device, move |device| device.pulled(&pulled)).await?)
     }
 

@@ -33,7 +33,13 @@ fn a_directory_is_one_process_s() {
     let second = Device::open(dir.path(), schema(), options("a", &clock)).err().unwrap();
     assert!(matches!(second, DeviceError::InUse { .. }), "{second}");
     drop(device);
-    // The name is that of the first time.
+    // The name is that of the first time, and the schema need not be given again.
+    let again = Device::open(dir.path(), None, options("b", &clock)).unwrap();
+    assert_eq!(again.schema(), &schema());
+    drop(again);
+    let nowhere = Device::open(&dir.path().join("nowhere"), None, options("b", &clock)).err().unwrap();
+    assert!(matches!(nowhere, DeviceError::NoSchema), "{nowhere}");
+    assert!(!dir.path().join("nowhere").exists());
     assert_eq!(Device::open(dir.path(), schema(), options("b", &clock)).unwrap().name(), name("a"));
 }
 

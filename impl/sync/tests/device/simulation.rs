@@ -48,7 +48,8 @@ impl Part {
     fn open(&mut self, now: u64) -> Option<Arc<Device>> {
         self.clock.set((now as i64 + self.ahead) as u64);
         if self.device.is_none() {
-            self.device = Device::on(Arc::new(self.disk.clone()), schema(), options(&self.label, &self.clock)).ok().map(Arc::new);
+            self.device =
+                Device::on(Arc::new(self.disk.clone()), schema(), options(&self.label, &self.clock)).ok().map(Arc::new);
         }
         self.device.clone()
     }

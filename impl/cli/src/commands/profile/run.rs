@@ -1,0 +1,217 @@
+//! `settled profile run`: the matrix.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use clap::{Args, ValueEnum};
+use indicatif::{ProgressBar, ProgressStyle};
+use settled_profile::install::{Cache, Wanted};
+use settled_profile::matrix::{self, Over, Plan};
+use settled_profile::report;
+use settled_profile::run::{Behind, Programs, abandon_all};
+use settled_profile::{Adapter, Cell, FORMAT, Outcome, Profile, Report, Variant, predict};
+use tokio::sync::Semaphore;
+use tokio::task::JoinSet;
+
+use super::cache::CacheArgs;
+use super::machine;
+use crate::failure::{Exit, Failure};
+use crate::output;
+use crate::runtime::block_on;
+
+/// Runs adapters through the cells, counts their effects, and says what became of them.
+#[derive(Debug, Args)]
+pub struct RunArgs {
+    /// Adapters: shipped ones by their names, or directories; NAME@VERSION for another version
+    #[arg(value_name = "NAME|DIR[@VERSION]", required_unless_present = "all")]
+    adapters: Vec<String>,
+    /// All shipped adapters that are installed
+    #[arg(long, conflicts_with = "adapters")]
+    all: bool,
+    /// Only this cell (`settled profile cells`); may be given several times
+    #[arg(long, value_name = "CELL", value_parser = cell)]
+    cell: Vec<Cell>,
+    /// Only this variant; may be given several times
+    #[arg(long, value_name = "VARIANT")]
+    variant: Vec<String>,
+    /// How often each cell is run
+    #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    repeat: u32,
+    /// How many runs there are at once [default: as many as processors]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=256))]
+    jobs: Option<u32>,
+    /// What is put between the framework and its tool
+    #[arg(long, value_name = "WHAT")]
+    behind: Option<BehindArg>,
+    /// How many seconds a run may take; one that takes longer is stuck
+    #[arg(long, value_name = "SECONDS", default_value_t = 60, value_parser = clap::value_parser!(u64).range(5..=86_400))]
+    deadline: u64,
+    /// Write the results to this file, as JSON
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+    /// Write a page of the results to this file
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
+    /// What random moments are drawn from [default: a random number]
+    #[arg(long, value_name = "N")]
+    seed: Option<u64>,
+    /// Keep the runs' directories in here: states, effects, what the frameworks printed
+    #[arg(long, value_name = "DIR")]
+    keep: Option<PathBuf>,
+    /// Exit with 1 if a struck run did not end as once
+    #[arg(long)]
+    strict: bool,
+    #[command(flatten)]
+    cache: CacheArgs,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum BehindArg {
+    /// `settled gateway` for HTTP, `settled mcp` for MCP
+    Settled,
+}
+
+fn cell(name: &str) -> Result<Cell, String> {
+    Cell::named(name).ok_or_else(|| "there is no such cell; `settled profile cells` lists them".to_owned())
+}
+
+/// Runs the command.
+pub fn run(args: RunArgs) -> Result<Exit, Failure> {
+    let cache = args.cache.cache()?;
+    let chosen = chosen(&args, &cache)?;
+    let made = humantime::format_rfc3339_seconds(SystemTime::now()).to_string();
+    let seed = args.seed.unwrap_or_else(machine::seed);
+    let own = std::env::current_exe()?;
+    let jobs = args.jobs.unwrap_or_else(machine::cores);
+    let mut plan = Plan {
+        programs: Programs { tool: vec![own.clone().into(), "profile-tool".into()], settled: own },
+        cells: Cell::ALL.iter().copied().filter(|cell| args.cell.is_empty() || args.cell.contains(cell)).collect(),
+        repeat: args.repeat,
+        seed,
+        behind: args.behind.map(|BehindArg::Settled| Behind::Settled),
+        deadline: Duration::from_secs(args.deadline),
+        keep: args.keep.clone(),
+        jobs: Arc::new(Semaphore::new(jobs as usize)),
+        postgres: None,
+    };
+    let profiles = block_on(async {
+        if chosen.iter().any(|(_, variant)| variant.needs.is_some()) {
+            plan.postgres = Some(settled_profile::database::Server::start().await.map_err(Failure::nothing)?);
+        }
+        tokio::select! {
+            profiles = measure(&plan, &chosen) => profiles,
+            () = told_to_end() => Err(Failure::nothing("told to end before all runs were over; nothing is written")),
+        }
+    });
+    // Whatever is left of a run ends with the harness, however that ends.
+    abandon_all();
+    let report = Report {
+        format: FORMAT.to_owned(),
+        made,
+        command: std::iter::once("settled".to_owned()).chain(std::env::args().skip(1)).collect::<Vec<_>>().join(" "),
+        settled: env!("CARGO_PKG_VERSION").to_owned(),
+        machine: machine::machine(),
+        seed,
+        profiles: profiles?,
+    };
+    if let Some(path) = &args.json {
+        let text = serde_json::to_string_pretty(&report).map_err(|error| Failure::internal(error.to_string()))?;
+        write(path, &(text + "\n"))?;
+    }
+    if let Some(path) = &args.html {
+        write(path, &report::html(std::slice::from_ref(&report)))?;
+    }
+    output::line(report::table(&report).trim_end())?;
+    let bad = |profile: &Profile| {
+        profile.cells.iter().any(|cell| cell.counts.outcomes.keys().any(|kind| kind != Outcome::Once.kind()))
+    };
+    match args.strict && report.profiles.iter().any(bad) {
+        true => Ok(Exit::Violated),
+        false => Ok(Exit::Good),
+    }
+}
+
+/// SIGINT or SIGTERM.
+async fn told_to_end() {
+    use tokio::signal::unix::{SignalKind, signal};
+    let (Ok(mut interrupt), Ok(mut terminate)) = (signal(SignalKind::interrupt()), signal(SignalKind::terminate()))
+    else {
+        return std::future::pending().await;
+    };
+    tokio::select! {
+        _ = interrupt.recv() => {}
+        _ = terminate.recv() => {}
+    }
+}
+
+fn write(path: &std::path::Path, text: &str) -> Result<(), Failure> {
+    std::fs::write(path, text).map_err(|error| Failure::input(format!("{}: {error}", path.display())))
+}
+
+/// The variants that are meant, of adapters that are installed.
+fn chosen(args: &RunArgs, cache: &Cache) -> Result<Vec<(Adapter, Variant)>, Failure> {
+    let input = |error: settled_profile::install::InstallError| Failure::input(error.to_string());
+    let names = match args.all {
+        true => settled_profile::files::shipped(),
+        false => args.adapters.clone(),
+    };
+    let mut chosen = Vec::new();
+    let mut seen = Vec::new();
+    for name in &names {
+        let wanted = Wanted::named(name).map_err(input)?;
+        let adapter = match cache.installed(&wanted) {
+            Err(settled_profile::install::InstallError::Missing { .. }) if args.all => {
+                eprintln!("settled: {name} is not installed, and left out");
+                continue;
+            }
+            other => other.map_err(input)?,
+        };
+        for variant in adapter.ways() {
+            seen.push(format!("{}/{}", adapter.name, variant.name));
+            if args.variant.is_empty() || args.variant.contains(&variant.name) {
+                chosen.push((adapter.clone(), variant));
+            }
+        }
+    }
+    if chosen.is_empty() && seen.is_empty() {
+        return Err(Failure::input("none is installed; `settled profile install --all` installs them"));
+    }
+    if chosen.is_empty() {
+        return Err(Failure::input(format!("there is no such variant; there are {}", seen.join(", "))));
+    }
+    Ok(chosen)
+}
+
+async fn measure(plan: &Plan, chosen: &[(Adapter, Variant)]) -> Result<Vec<Profile>, Failure> {
+    let all = chosen.iter().map(|(adapter, variant)| matrix::expected(plan, adapter, variant)).sum();
+    let bar = ProgressBar::new(all);
+    let style = ProgressStyle::with_template("{bar:30} {pos}/{len} runs, {elapsed} {wide_msg}");
+    bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
+    bar.enable_steady_tick(Duration::from_millis(250));
+    let mut under_way = JoinSet::new();
+    for (place, (adapter, variant)) in chosen.iter().cloned().enumerate() {
+        let (plan, bar) = (plan.clone(), bar.clone());
+        under_way.spawn(async move {
+            let name = format!("{}/{}", adapter.name, variant.name);
+            let shown = name.clone();
+            let over: Over = Arc::new(move |cell, run| {
+                bar.inc(1);
+                bar.set_message(format!("{shown} {cell}: {}", run.outcome));
+            });
+            let made = matrix::profile(&plan, &adapter, &variant, &over).await;
+            let mut made = made.map_err(|error| Failure::input(format!("{name}: {error}")))?;
+            if let Err(error) = predict::annotate(&mut made, &adapter, &variant) {
+                eprintln!("settled: {name}: nothing is predicted: {error}");
+            }
+            Ok::<_, Failure>((place, made))
+        });
+    }
+    let mut profiles = Vec::new();
+    while let Some(made) = under_way.join_next().await {
+        profiles.push(made.map_err(|error| Failure::internal(error.to_string()))??);
+    }
+    profiles.sort_by_key(|(place, _)| *place);
+    bar.finish_and_clear();
+    Ok(profiles.into_iter().map(|(_, profile)| profile).collect())
+}

@@ -1,0 +1,227 @@
+//! All cells of one variant of an adapter, each of them repeated.
+
+use std::collections::BTreeMap;
+use std::future::Future;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::Semaphore;
+use tokio::task::JoinSet;
+
+use crate::adapter::{Adapter, Service, Variant};
+use crate::cell::Cell;
+use crate::database::Server;
+use crate::outcome::{Bite, Counts, Outcome};
+use crate::profile::{CellResult, Profile, Run};
+use crate::run::{self, Behind, Moments, Programs, RunError, Seen, Setting, resolved};
+
+/// How profiles are made.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// The programs of the harness.
+    pub programs: Programs,
+    /// The cells, in the order of the matrix.
+    pub cells: Vec<Cell>,
+    /// How often each is run.
+    pub repeat: u32,
+    /// What random moments are drawn from.
+    pub seed: u64,
+    /// What the tool is behind.
+    pub behind: Option<Behind>,
+    /// How long a run may take.
+    pub deadline: Duration,
+    /// Where the runs' directories are kept.
+    pub keep: Option<PathBuf>,
+    /// How many runs there are at once, of all profiles together.
+    pub jobs: Arc<Semaphore>,
+    /// The server for the variants that need one.
+    pub postgres: Option<Server>,
+}
+
+/// What a framework runs on, in its own words.
+#[must_use]
+pub fn runtime(adapter: &Adapter) -> String {
+    let Some((first, rest)) = adapter.runtime.split_first() else { return String::new() };
+    let output = std::process::Command::new(resolved(&adapter.directory, first))
+        .args(rest)
+        .current_dir(&adapter.directory)
+        .stdin(std::process::Stdio::null())
+        .output();
+    let Ok(output) = output else { return String::new() };
+    let said = if output.stdout.is_empty() { output.stderr } else { output.stdout };
+    let said = String::from_utf8_lossy(&said).lines().next().unwrap_or_default().trim().to_owned();
+    // `node --version` prints a bare number.
+    match said.strip_prefix('v') {
+        Some(number) if first.ends_with("node") => format!("Node.js {number}"),
+        _ => said,
+    }
+}
+
+/// Is told of every run that is over.
+pub type Over = Arc<dyn Fn(Cell, &Run) + Send + Sync>;
+
+/// Makes the profile of a variant. It is told of every run that is over.
+///
+/// # Errors
+/// [`RunError`] if a process of the harness or the framework can't be started.
+pub async fn profile(plan: &Plan, adapter: &Adapter, variant: &Variant, over: &Over) -> Result<Profile, RunError> {
+    let setting = Setting {
+        programs: plan.programs.clone(),
+        directory: adapter.directory.clone(),
+        start: adapter.start.clone(),
+        resume: adapter.resume.clone(),
+        environment: variant.environment.clone(),
+        transport: adapter.transport_of(variant),
+        behind: plan.behind,
+        postgres: plan.postgres.clone().filter(|_| variant.needs == Some(Service::Postgres)),
+        deadline: plan.deadline,
+        keep: plan.keep.as_ref().map(|keep| keep.join(&adapter.name).join(&variant.name)),
+    };
+    let mut left_out = BTreeMap::new();
+    let mut cells = Vec::new();
+    for cell in &plan.cells {
+        match adapter.left_out(variant, *cell) {
+            Some(reason) => drop(left_out.insert(cell.name().to_owned(), reason)),
+            None => cells.push(*cell),
+        }
+    }
+    let reference = reference(plan, &setting, &cells).await?;
+    let trials: Vec<(Cell, Moments)> = cells
+        .iter()
+        .flat_map(|cell| moments(plan, adapter, variant, *cell, &reference).into_iter().map(|moment| (*cell, moment)))
+        .collect();
+    let mut under_way = JoinSet::new();
+    for (place, (cell, moments)) in trials.into_iter().enumerate() {
+        let (plan, setting, over) = (plan.clone(), setting.clone(), Arc::clone(over));
+        under_way.spawn(async move {
+            let run = match permitted(&plan, run::run(&setting, cell, moments)).await {
+                // Its program is not there: no run will be.
+                Err(error @ RunError::Start { .. }) => return Err(error),
+                Err(error) => untried(&error),
+                Ok((run, _)) => run,
+            };
+            over(cell, &run);
+            Ok::<_, RunError>((place, cell, run))
+        });
+    }
+    let mut done = Vec::new();
+    while let Some(ended) = under_way.join_next().await {
+        done.push(ended.map_err(|error| RunError::Directory(std::io::Error::other(error)))??);
+    }
+    // They are reported in the order in which they were begun, whichever was over first.
+    done.sort_by_key(|(place, ..)| *place);
+    let mut runs: BTreeMap<Cell, Vec<Run>> = BTreeMap::new();
+    for (_, cell, run) in done {
+        runs.entry(cell).or_default().push(run);
+    }
+    let cells = runs.into_iter().map(|(cell, runs)| CellResult {
+        cell,
+        property: None,
+        fault: None,
+        counts: counts(&runs),
+        predicted: None,
+        runs,
+    });
+    Ok(Profile {
+        adapter: adapter.name.clone(),
+        variant: variant.name.clone(),
+        framework: adapter.framework.clone(),
+        version: adapter.version.clone(),
+        runtime: runtime(adapter),
+        transport: adapter.transport_of(variant).name().to_owned(),
+        behind: plan.behind.map(|_| "settled".to_owned()),
+        cells: cells.collect(),
+        left_out,
+    })
+}
+
+/// How many runs [`profile`] makes at most.
+#[must_use]
+pub fn expected(plan: &Plan, adapter: &Adapter, variant: &Variant) -> u64 {
+    let cells = plan.cells.iter().filter(|cell| adapter.left_out(variant, **cell).is_none());
+    cells.map(|cell| u64::from(if *cell == Cell::KillAtWrites { sampled(plan) } else { plan.repeat })).sum()
+}
+
+/// A run that the harness or the machine could not make says nothing of the framework.
+fn untried(error: &RunError) -> Run {
+    let reason = error.to_string();
+    Run {
+        outcome: Outcome::Error(reason.clone()),
+        bite: Bite::Missed(reason),
+        effects: BTreeMap::new(),
+        events: Vec::new(),
+        seconds: 0.0,
+    }
+}
+
+async fn permitted<T>(plan: &Plan, work: impl Future<Output = T>) -> T {
+    // It is never closed.
+    let _permit = plan.jobs.acquire().await;
+    work.await
+}
+
+/// Runs without a fault, as far as a cell needs to know of one: watched for its writes, and unwatched for its time.
+async fn reference(plan: &Plan, setting: &Setting, cells: &[Cell]) -> Result<Seen, RunError> {
+    let without = |watched| {
+        let moments = Moments { watched, ..Moments::default() };
+        async move { permitted(plan, run::run(setting, Cell::NoFault, moments)).await.map(|(_, seen)| seen) }
+    };
+    let mut seen = Seen::default();
+    if cells.iter().any(|cell| matches!(cell, Cell::KillAtWrites | Cell::TornWrite)) {
+        seen = without(true).await?;
+    }
+    if cells.contains(&Cell::KillAtRandom) {
+        seen.span = without(false).await?.span;
+    }
+    Ok(seen)
+}
+
+/// How many writes are struck in `kill-at-writes`: few, if each cell is to be run once only.
+fn sampled(plan: &Plan) -> u32 {
+    plan.repeat.saturating_mul(3).min(12)
+}
+
+/// When each run of a cell is struck.
+fn moments(plan: &Plan, adapter: &Adapter, variant: &Variant, cell: Cell, reference: &Seen) -> Vec<Moments> {
+    let mut hasher = DefaultHasher::new();
+    (&adapter.name, &variant.name, cell.name(), plan.seed).hash(&mut hasher);
+    let mut random = fastrand::Rng::with_seed(hasher.finish());
+    match cell {
+        Cell::KillAtRandom => {
+            // Not quite to its end: a run can be a little faster than the one that was timed.
+            let any = |random: &mut fastrand::Rng| reference.span.mul_f64(0.9 * random.f64());
+            (0..plan.repeat).map(|_| Moments { after: Some(any(&mut random)), ..Moments::default() }).collect()
+        }
+        Cell::KillAtWrites => {
+            let count = sampled(plan).min(reference.writes).max(1);
+            let place = |index: u32| {
+                let (index, count, all) = (u64::from(index), u64::from(count), u64::from(reference.writes));
+                u32::try_from(1 + index * all.saturating_sub(1) / (count - 1).max(1)).unwrap_or(1)
+            };
+            (0..count).map(|index| Moments { write: Some(place(index)), ..Moments::default() }).collect()
+        }
+        Cell::TornWrite => {
+            let (write, called) = (reference.before_c, reference.called);
+            vec![Moments { write, called, ..Moments::default() }; plan.repeat as usize]
+        }
+        _ => vec![Moments::default(); plan.repeat as usize],
+    }
+}
+
+/// Counts the runs of a cell.
+#[must_use]
+pub fn counts(runs: &[Run]) -> Counts {
+    let mut counts = Counts::default();
+    for run in runs {
+        match &run.bite {
+            Bite::Missed(_) => counts.missed += 1,
+            Bite::Struck => {
+                *counts.outcomes.entry(Outcome::kind(&run.outcome).to_owned()).or_default() += 1;
+                counts.most = counts.most.max(run.effects.values().copied().max().unwrap_or(0));
+            }
+        }
+    }
+    counts
+}

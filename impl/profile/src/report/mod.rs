@@ -1,0 +1,16 @@
+//! Reports: read, and shown in a terminal or as a page.
+
+mod compare;
+mod grid;
+mod html;
+mod mark;
+mod read;
+#[cfg(test)]
+mod schema;
+mod table;
+mod words;
+
+pub use compare::{compare, compare_in};
+pub use html::html;
+pub use read::{ReadError, read};
+pub use table::{table, table_in};

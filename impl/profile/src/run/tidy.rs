@@ -1,0 +1,40 @@
+//! Words of a framework, fit to be compared: without what is different in every run.
+
+/// The longest that is kept of a line.
+const LONGEST: usize = 300;
+
+/// A line without colours, cut to a length, and with each of some names replaced.
+pub fn tidy(line: &str, names: &[(String, &str)]) -> String {
+    let mut text = String::new();
+    let mut characters = line.chars();
+    while let Some(character) = characters.next() {
+        match character {
+            '\u{1b}' => {
+                // A colour: everything up to its letter.
+                let _ = characters.by_ref().find(char::is_ascii_alphabetic);
+            }
+            character if character.is_control() => text.push(' '),
+            character => text.push(character),
+        }
+    }
+    for (name, instead) in names {
+        text = text.replace(name, instead);
+    }
+    let text = text.trim();
+    match text.char_indices().nth(LONGEST) {
+        Some((at, _)) => format!("{}…", &text[..at]),
+        None => text.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::tidy;
+
+    #[test]
+    fn colours_names_and_length() {
+        let names = [("/tmp/x".to_owned(), "RUN")];
+        assert_eq!(tidy("\u{1b}[31mno /tmp/x/state \u{1b}[0m", &names), "no RUN/state");
+        assert_eq!(tidy(&"ü".repeat(400), &[]).chars().count(), 301);
+    }
+}

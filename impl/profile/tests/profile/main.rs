@@ -1,0 +1,12 @@
+//! Profiles of toy frameworks, and what they are made with.
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
+mod install;
+mod khan;
+mod page;
+mod predict;
+mod program;
+mod report;
+mod sample;
+mod toys;
+mod tracer;

@@ -1,0 +1,17 @@
+export { open, Client } from "./client.js";
+export type { Options, Pending } from "./client.js";
+export { START, compareTimes, later, tick } from "./clock.js";
+export type { HybridTime } from "./clock.js";
+export { StorageError, StorageFullError } from "./database.js";
+export type { Refused } from "./database.js";
+export { SyncError } from "./http.js";
+export type { Token } from "./http.js";
+export { additions, apply, nothing, view } from "./merge.js";
+export type { State, View } from "./merge.js";
+export { add, compareTexts, compareValues, count, field, remove, set, uuid7 } from "./operation.js";
+export type { Change, Operation, Value, Wish } from "./operation.js";
+export { UnfitError, ruleOf } from "./schema.js";
+export type { Rule, Schema } from "./schema.js";
+export type { Target } from "./states.js";
+export type { Event, Pace, Status } from "./sync.js";
+export type { ClockCheck, Problem } from "./wire.js";
