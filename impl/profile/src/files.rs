@@ -106,7 +106,19 @@ impl Files {
         let Some((_, bytes)) = found else {
             return Err(AdapterError::Unreadable { path, error: io::ErrorKind::NotFound.into() });
         };
-        Adapter::parse(&path, &String::from_utf8_lossy(bytes))
+        let adapter = Adapter::parse(&path, &String::from_utf8_lossy(bytes))?;
+        let directory = self.origin.canonicalize().unwrap_or_else(|_| self.origin.clone());
+        // What is installed is kept by that name: two directories must not share one by mistake.
+        match directory.file_name().and_then(|name| name.to_str()) {
+            Some(name) if name != adapter.name => {
+                let error = format!(
+                    "`name` is `{}`, but the directory is called `{name}`: give both the same name",
+                    adapter.name
+                );
+                Err(AdapterError::Invalid { path, error })
+            }
+            _ => Ok(adapter),
+        }
     }
 
     /// A digest of all of them.

@@ -49,7 +49,7 @@ pub enum InstallError {
         log: PathBuf,
     },
     /// It is not installed.
-    #[error("{name} {version} is {state}: `settled profile install {given}` does that", state = if *changed { "installed from other files than these" } else { "not installed" })]
+    #[error("{name} {version} is {state}; install it with `settled profile install {given}`", state = if *changed { "installed from other files than these" } else { "not installed" })]
     Missing {
         /// The adapter.
         name: String,

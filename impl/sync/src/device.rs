@@ -305,12 +305,13 @@ impl Device {
         self.record(&mut inner, Entry::Pulled { operations: pulled.operations.clone(), cursor: pulled.cursor })
     }
 
-    /// Pulls from the beginning again: the server has less than it had.
+    /// Drops all that it has pulled, to pull it from the beginning again: the server was restored from an older copy, and what it has
+    /// lost is to be gone here, too. What is pending stays.
     ///
     /// # Errors
     /// If that can't be written.
-    pub fn pull_anew(&self) -> Result<(), DeviceError> {
-        self.record(&mut self.inner(), Entry::PullAnew)
+    pub fn start_over(&self) -> Result<(), DeviceError> {
+        self.record(&mut self.inner(), Entry::StartedOver)
     }
 
     fn record(&self, inner: &mut Inner, entry: Entry) -> Result<(), DeviceError> {

@@ -103,7 +103,7 @@ fn naive(rule: &Rule, sorted: &[(Change, OpId)]) -> View {
         })
     };
     match rule {
-        Rule::Latest => View::Value(set().last().unwrap_or(Value::Null)),
+        Rule::Latest => View::Value(set().next_back().unwrap_or(Value::Null)),
         Rule::Earliest => View::Value(set().next().unwrap_or(Value::Null)),
         Rule::Max => View::Value(set().max().unwrap_or(Value::Null)),
         Rule::Min => View::Value(set().min().unwrap_or(Value::Null)),

@@ -90,7 +90,7 @@ fn the_memory_server_loses_updates_that_are_made_at_once() {
     let mut stage = Stage::new();
     let home = stage.path("memory").display().to_string();
     std::fs::create_dir(&home).unwrap();
-    stage.set("MEMORY_FILE_PATH", &format!("{home}/memory.jsonl"));
+    stage.set("MEMORY_FILE_PATH", format!("{home}/memory.jsonl"));
     // A race: in one of three runs, eight calls at once are sure to meet.
     let own = ["--tool", "create_entities", "--experiment", "twice,different-at-once", "--watch", &home];
     let (ended, report) = audit(&stage, &own, "server-memory", &[]);

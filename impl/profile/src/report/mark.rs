@@ -43,7 +43,7 @@ impl Kind {
         match self {
             Self::Duplicate => "a step took effect so many times",
             Self::Lost => "it says it is over, or knows no such run, and a step never happened",
-            Self::Stuck => "neither finished nor given up when its time was over",
+            Self::Stuck => "it still waited (for an approval, or for nothing), or its time was over",
             Self::Error => "the framework gave up on the run",
             Self::Once => "every step took effect once",
         }

@@ -43,6 +43,8 @@ pub struct Flow {
     pub under_way: usize,
     /// When each step was first called.
     pub called: BTreeMap<String, Instant>,
+    /// How many calls of the tool there were.
+    pub calls: u32,
     pub answered: Vec<String>,
     trace: Option<Trace>,
 }
@@ -70,6 +72,7 @@ impl Flow {
             killed: None,
             under_way: 0,
             called: BTreeMap::new(),
+            calls: 0,
             answered: Vec::new(),
             trace: None,
         })
@@ -235,6 +238,7 @@ impl Flow {
             Point::Listening(_) => {}
             Point::Called => {
                 self.note(Who::Framework, format!("called {step}"));
+                self.calls += 1;
                 self.called.entry(step.clone()).or_insert_with(Instant::now);
             }
             Point::Effected => {

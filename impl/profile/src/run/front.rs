@@ -139,7 +139,7 @@ kind = "observable"
 settling = "5s"
 settle = "20s"
 retention = "30d"
-retry = {{ attempts = 3 }}
+retry = {{ attempts = 4 }}
 
 [routes.observe]
 http = "http://{tool}/applied/{{body.run}}/{{body.step}}"

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use tokio::time::Instant;
+
 use super::RunError;
 use super::flow::Flow;
 use super::strike::Aim;
@@ -110,9 +112,14 @@ async fn stopped(flow: &mut Flow, first: usize) -> Result<Vec<usize>, RunError> 
         return Ok(vec![first]);
     }
     let second = begin(flow, &[], "continue", &[])?;
-    let patience = tokio::time::Instant::now() + STOPPED;
+    // Its time begins when it has come so far that it calls the tool, unless it waits for the stopped one before that.
+    let calls = flow.calls;
+    let begun = Instant::now() + flow.stage.setting.deadline / 2;
+    flow.ring_at(begun);
+    flow.until(|flow| flow.end_of(second).is_some() || flow.calls > calls || Instant::now() >= begun).await?;
+    let patience = Instant::now() + STOPPED;
     flow.ring_at(patience);
-    flow.until(|flow| flow.end_of(second).is_some() || tokio::time::Instant::now() >= patience).await?;
+    flow.until(|flow| flow.end_of(second).is_some() || Instant::now() >= patience).await?;
     flow.wake(first);
     flow.until_ended(&[first, second]).await?;
     Ok(vec![first, second])

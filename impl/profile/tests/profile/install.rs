@@ -8,6 +8,7 @@ use settled_profile::{Cell, files};
 use tempfile::TempDir;
 
 fn adapter(directory: &Path, install: &str) -> Wanted {
+    fs::create_dir_all(directory).unwrap();
     let text = format!(
         "name = \"own\"\nabout = \"own\"\nframework = \"own\"\nversion = \"1.0.0\"\nruntime = [\"true\"]\nstart = [\"true\"]\nresume = [\"true\"]\nworkloads = [\"steps\"]\ninstall = {install}\n"
     );
@@ -19,7 +20,8 @@ fn adapter(directory: &Path, install: &str) -> Wanted {
 fn a_copy_counts_once_its_commands_are_done_and_as_long_as_its_files_stay() {
     let (own, cached) = (TempDir::new().unwrap(), TempDir::new().unwrap());
     let cache = Cache::at(cached.path().to_owned());
-    let failing = adapter(own.path(), r#"[["touch", "first"], ["sh", "-c", "echo no such package >&2; exit 7"]]"#);
+    let failing =
+        adapter(&own.path().join("own"), r#"[["touch", "first"], ["sh", "-c", "echo no such package >&2; exit 7"]]"#);
     let error = cache.install(&failing, |_| {}).unwrap_err();
     assert!(matches!(&error, InstallError::Command { says, .. } if says.contains("no such package")), "{error}");
     assert!(cached.path().join("own@1.0.0/first").exists());
@@ -27,7 +29,7 @@ fn a_copy_counts_once_its_commands_are_done_and_as_long_as_its_files_stay() {
     let missing = cache.installed(&failing).unwrap_err();
     assert!(missing.to_string().contains("settled profile install"), "{missing}");
 
-    let good = adapter(own.path(), r#"[["sh", "-c", "echo $PROFILE_VERSION {version} >> versions"]]"#);
+    let good = adapter(&own.path().join("own"), r#"[["sh", "-c", "echo $PROFILE_VERSION {version} >> versions"]]"#);
     let installed = cache.install(&good, |_| {}).unwrap();
     let versions = || fs::read_to_string(installed.directory.join("versions")).unwrap();
     assert_eq!(versions(), "1.0.0 1.0.0\n");
@@ -35,8 +37,8 @@ fn a_copy_counts_once_its_commands_are_done_and_as_long_as_its_files_stay() {
     cache.install(&good, |_| {}).unwrap();
     assert_eq!(versions(), "1.0.0 1.0.0\n", "it is not installed twice");
 
-    fs::write(own.path().join("more.py"), "").unwrap();
-    let changed = Wanted::named(&own.path().display().to_string()).unwrap();
+    fs::write(own.path().join("own").join("more.py"), "").unwrap();
+    let changed = Wanted::named(&own.path().join("own").display().to_string()).unwrap();
     let error = cache.installed(&changed).unwrap_err();
     assert!(error.to_string().contains("other files than these"), "{error}");
     cache.install(&changed, |_| {}).unwrap();
@@ -47,8 +49,8 @@ fn a_copy_counts_once_its_commands_are_done_and_as_long_as_its_files_stay() {
 fn another_version_is_a_copy_of_its_own() {
     let (own, cached) = (TempDir::new().unwrap(), TempDir::new().unwrap());
     let cache = Cache::at(cached.path().to_owned());
-    adapter(own.path(), r#"[["sh", "-c", "echo {version} > version"]]"#);
-    let other = Wanted::named(&format!("{}@2.0.0", own.path().display())).unwrap();
+    adapter(&own.path().join("own"), r#"[["sh", "-c", "echo {version} > version"]]"#);
+    let other = Wanted::named(&format!("{}@2.0.0", own.path().join("own").display())).unwrap();
     let installed = cache.install(&other, |_| {}).unwrap();
     assert_eq!(installed.version, "2.0.0");
     assert_eq!(fs::read_to_string(cached.path().join("own@2.0.0/version")).unwrap(), "2.0.0\n");
@@ -72,4 +74,12 @@ fn every_shipped_adapter_can_be_read_and_says_what_it_leaves_out() {
             assert!(variant.without.values().all(|reason| reason.len() > 10), "{name}: a reason is missing");
         }
     }
+}
+
+#[test]
+fn the_directory_has_the_adapter_s_name() {
+    let (own, cached) = (TempDir::new().unwrap(), TempDir::new().unwrap());
+    let other = adapter(&own.path().join("other"), "[]");
+    let error = Cache::at(cached.path().to_owned()).installed(&other).unwrap_err().to_string();
+    assert!(error.contains("`name` is `own`, but the directory is called `other`"), "{error}");
 }

@@ -15,15 +15,17 @@ use tokio::sync::Semaphore;
 
 /// An adapter of toys, with a variant for each way to behave and each transport.
 struct Toys {
-    directory: TempDir,
+    whole: TempDir,
 }
 
 impl Toys {
     fn make(ways: &[(&str, &str)]) -> Self {
-        let directory = TempDir::new().unwrap();
-        fs::write(directory.path().join("toys.py"), include_str!("toys.py")).unwrap();
-        fs::create_dir(directory.path().join("pids")).unwrap();
-        let pids = directory.path().join("pids").display().to_string();
+        let whole = TempDir::new().unwrap();
+        let directory = whole.path().join("toys");
+        fs::create_dir(&directory).unwrap();
+        fs::write(directory.join("toys.py"), include_str!("toys.py")).unwrap();
+        fs::create_dir(directory.join("pids")).unwrap();
+        let pids = directory.join("pids").display().to_string();
         let variants = ways.iter().map(|(toy, transport)| {
             format!(
                 "[[variant]]\nname = \"{toy}-{transport}\"\ntransport = \"{transport}\"\nenvironment = {{ TOY = \"{toy}\", TRANSPORT = \"{transport}\", TOY_PIDS = {pids:?} }}\n"
@@ -40,12 +42,12 @@ resume = ["python3", "toys.py", "resume"]
 workloads = ["steps", "approval"]
 "#;
         let text = format!("{head}{}", variants.collect::<String>());
-        fs::write(directory.path().join("adapter.toml"), text).unwrap();
-        Self { directory }
+        fs::write(directory.join("adapter.toml"), text).unwrap();
+        Self { whole }
     }
 
-    fn path(&self) -> &Path {
-        self.directory.path()
+    fn path(&self) -> PathBuf {
+        self.whole.path().join("toys")
     }
 
     /// The processes that toys said they had started.

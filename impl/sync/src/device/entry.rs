@@ -31,8 +31,8 @@ pub(crate) enum Entry {
         /// Up to where.
         cursor: Cursor,
     },
-    /// The server has less than it had.
-    PullAnew,
+    /// What was pulled was dropped, since the server has less than it had.
+    StartedOver,
     /// Somebody has seen what was refused.
     RefusedSeen,
     /// All that the entries before this one lead to.

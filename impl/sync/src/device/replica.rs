@@ -91,7 +91,12 @@ impl Replica {
                 operations.into_iter().for_each(|applied| self.confirm(applied));
                 self.cursor = cursor;
             }
-            Entry::PullAnew => (self.cursor, self.last) = (0, None),
+            Entry::StartedOver => {
+                // The clock goes on behind all that it has heard of.
+                self.states.clear();
+                self.beyond.clear();
+                (self.cursor, self.last) = (0, None);
+            }
             Entry::RefusedSeen => self.refused.clear(),
         }
     }

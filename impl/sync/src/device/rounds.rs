@@ -113,16 +113,8 @@ impl Rounds {
             progress(synced.progress(device, 0));
         }
         loop {
-            let pulled = self
-                .insist(&mut synced.again, || remote.pull(device.cursor(), device.last(), self.pull, Duration::ZERO))
-                .await;
-            let pulled = match pulled {
-                Err(RemoteError::CursorAhead(_)) if device.cursor() > 0 => {
-                    on_disk(device, |device| device.pull_anew()).await?;
-                    continue;
-                }
-                pulled => pulled?,
-            };
+            let pull = || remote.pull(device.cursor(), device.last(), self.pull, Duration::ZERO);
+            let pulled = self.insist(&mut synced.again, pull).await?;
             let nothing = pulled.operations.is_empty();
             synced.pulled += pulled.operations.len() as u64;
             let behind = pulled.head.saturating_sub(pulled.cursor);
@@ -140,7 +132,7 @@ impl Rounds {
     /// [`RoundError`].
     pub async fn wait(&self, device: &Arc<Device>, remote: &Remote, long: Duration) -> Result<(), RoundError> {
         let pulled = remote.pull(device.cursor(), device.last(), self.pull, long).await?;
-        Ok(on_disk(device, move |device| device.pulled(&pulled)).await?)
+        on_disk(device, move |device| device.pulled(&pulled)).await
     }
 
     /// Makes a request again while it may succeed, with full jitter (Brooker, "Exponential Backoff and Jitter", 2015).

@@ -146,15 +146,21 @@ fn a_clock_that_was_days_ahead_does_not_stay_ahead() {
 }
 
 #[test]
-fn a_server_that_lost_its_end_is_pulled_from_its_beginning() {
+fn what_a_restored_server_has_lost_is_dropped_when_it_is_asked_for() {
     let dir = tempfile::tempdir().unwrap();
     let clock = Clock::default();
-    let device = Device::open(dir.path(), schema(), options("a", &clock)).unwrap();
+    let open = || Device::open(dir.path(), schema(), options("a", &clock)).unwrap();
+    let device = open();
     let mut server = Reference::new(schema());
     device.act(name("votes"), Change::Count(1)).unwrap();
     sync(&device, &mut server);
-    device.pull_anew().unwrap();
-    assert_eq!(device.cursor(), 0);
-    sync(&device, &mut server);
-    assert_eq!((device.cursor(), device.view(&name("votes"))), (1, Some(View::Count(1))));
+    let mut restored = Reference::new(schema());
+    device.act(name("votes"), Change::Count(5)).unwrap();
+    assert_eq!((device.cursor(), device.last()), (1, Some(server.log[0].operation.op_id)));
+    device.start_over().unwrap();
+    assert_eq!((device.cursor(), device.last(), device.pending()), (0, None, 1));
+    drop(device);
+    let device = open();
+    sync(&device, &mut restored);
+    assert_eq!((device.cursor(), device.view(&name("votes"))), (1, Some(View::Count(5))));
 }

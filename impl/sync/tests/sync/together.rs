@@ -15,8 +15,8 @@ use crate::common::{NOW, check, history, upload};
 pub async fn the_same_at_once(stores: &[Arc<dyn Store>]) {
     let made = Arc::new(history(&mut fastrand::Rng::with_seed(7), "a", NOW, 60));
     let mut pulls = JoinSet::new();
-    for store in stores.iter().cloned() {
-        let all = made.len() as Cursor;
+    for store in stores {
+        let (store, all) = (Arc::clone(store), made.len() as Cursor);
         pulls.spawn(async move {
             let (mut after, mut seen) = (0, Vec::new());
             while after < all {

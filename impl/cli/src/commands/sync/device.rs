@@ -8,7 +8,7 @@ use clap::Args;
 use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
 use settled_protocol::merge::Name;
-use settled_sync::device::{Progress, Remote, RoundError, Rounds, Synced};
+use settled_sync::device::{Progress, Remote, RemoteError, RoundError, Rounds, Synced};
 use settled_sync::{Device, DeviceError, DeviceOptions, Schema};
 
 use super::change::{Written, parse};
@@ -101,6 +101,10 @@ pub struct RunArgs {
     /// How many operations go up at once
     #[arg(long, value_name = "COUNT", default_value = "500")]
     batch: std::num::NonZeroUsize,
+    /// Drop what was pulled before, and pull everything again: for a server that was restored from an older copy. What it has lost is
+    /// then gone here, too; what is pending stays
+    #[arg(long)]
+    start_over: bool,
     /// Print what came of it as JSON
     #[arg(long)]
     json: bool,
@@ -113,6 +117,9 @@ pub fn run(args: &RunArgs) -> Result<Exit, Failure> {
     let remote = Remote::new(&args.url, token.as_deref().map(str::trim));
     let remote = remote.map_err(|error| Failure::input(format!("--url: {error}")))?;
     let device = Arc::new(args.device.open()?);
+    if args.start_over {
+        device.start_over().map_err(|error| failed(&error))?;
+    }
     let rounds = Rounds { batch: args.batch.get(), patience: args.patience, ..Rounds::default() };
     block_on(async move {
         let bar = bar(device.pending());
@@ -122,6 +129,9 @@ pub fn run(args: &RunArgs) -> Result<Exit, Failure> {
             let pending = device.pending();
             let kept = format!("{error}; {pending} operations are kept, and go up with the next `settled sync run`");
             match error {
+                RoundError::Remote(RemoteError::CursorAhead(_)) => Failure::nothing(format!(
+                    "{error}; if that is meant to be so, `settled sync run --start-over` takes over what it has now"
+                )),
                 RoundError::Device(_) => Failure::nothing(error.to_string()),
                 _ => Failure::nothing(kept),
             }
