@@ -64,6 +64,9 @@ pub struct Adapter {
     pub framework: String,
     /// The version that is installed, if none is asked for (`settled profile install NAME@VERSION`).
     pub version: String,
+    /// Files of the kit that are put beside it: `settled_kit.py`, `settled_kit.mjs`.
+    #[serde(default)]
+    pub kit: Vec<String>,
     /// A command that prints what it runs on.
     pub runtime: Vec<String>,
     /// Commands that install it into its directory, in this order; `PROFILE_VERSION` is the version.

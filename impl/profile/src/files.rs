@@ -38,6 +38,16 @@ pub enum FilesError {
         /// Those that are shipped.
         shipped: Vec<String>,
     },
+    /// The kit has no such file, or the adapter has one of that name itself.
+    #[error("`kit` names `{name}`: {why}; the kit has {}", kit.join(", "))]
+    Kit {
+        /// What was named.
+        name: String,
+        /// What is wrong with it.
+        why: &'static str,
+        /// What the kit has.
+        kit: Vec<String>,
+    },
     /// The directory can't be read.
     #[error("{}: {error}", path.display())]
     Unreadable {
@@ -62,17 +72,36 @@ impl Files {
     pub fn named(name: &str) -> Result<Self, FilesError> {
         let directory = Path::new(name);
         let shipped = shipped();
+        let is_shipped = shipped.iter().any(|shipped| shipped == name);
         // A name without a slash is that of a shipped adapter, also where there happens to be a directory of that name.
-        if shipped.iter().any(|shipped| shipped == name) && !directory.join("adapter.toml").exists() {
-            return Ok(Self::shipped(name));
+        let files = if is_shipped && !directory.join("adapter.toml").exists() {
+            Self::shipped(name)
+        } else if directory.is_dir() {
+            Self::read(directory).map_err(|error| FilesError::Unreadable { path: directory.to_owned(), error })?
+        } else {
+            return Err(FilesError::Unknown { name: name.to_owned(), shipped });
+        };
+        files.with_kit()
+    }
+
+    /// Puts the files of the kit that it names beside its own.
+    fn with_kit(mut self) -> Result<Self, FilesError> {
+        // What is wrong with its description is said where that is used.
+        let named = self.adapter().map(|adapter| adapter.kit).unwrap_or_default();
+        let kit = Self::shipped("kit").files;
+        for name in named {
+            let refused = |why| FilesError::Kit {
+                name: name.clone(),
+                why,
+                kit: kit.iter().map(|(name, _)| name.clone()).collect(),
+            };
+            if self.files.iter().any(|(own, _)| *own == name) {
+                return Err(refused("the adapter has a file of that name itself"));
+            }
+            let found = kit.iter().find(|(own, _)| *own == name).cloned();
+            self.files.push(found.ok_or_else(|| refused("there is no such file"))?);
         }
-        if directory.is_dir() {
-            return Self::read(directory).map_err(|error| FilesError::Unreadable { path: directory.to_owned(), error });
-        }
-        match shipped.iter().any(|shipped| shipped == name) {
-            true => Ok(Self::shipped(name)),
-            false => Err(FilesError::Unknown { name: name.to_owned(), shipped }),
-        }
+        Ok(self.sorted())
     }
 
     fn shipped(name: &str) -> Self {

@@ -83,3 +83,18 @@ fn the_directory_has_the_adapter_s_name() {
     let error = Cache::at(cached.path().to_owned()).installed(&other).unwrap_err().to_string();
     assert!(error.contains("`name` is `own`, but the directory is called `other`"), "{error}");
 }
+
+#[test]
+fn files_of_the_kit_are_put_beside_an_adapter_that_names_them() {
+    let (own, cached) = (TempDir::new().unwrap(), TempDir::new().unwrap());
+    let directory = own.path().join("own");
+    let made = adapter(&directory, "[]\nkit = [\"settled_kit.py\"]");
+    let installed = Cache::at(cached.path().to_owned()).installed(&made).unwrap();
+    assert!(fs::read_to_string(installed.directory.join("settled_kit.py")).unwrap().contains("PROFILE_TOOL_URL"));
+    let named = || Wanted::named(&directory.display().to_string()).unwrap_err().to_string();
+    fs::write(directory.join("settled_kit.py"), "").unwrap();
+    assert!(named().contains("has a file of that name itself; the kit has client.mjs"), "{}", named());
+    let text = fs::read_to_string(directory.join("adapter.toml")).unwrap();
+    fs::write(directory.join("adapter.toml"), text.replace("settled_kit.py", "kit.rb")).unwrap();
+    assert!(named().contains("`kit` names `kit.rb`: there is no such file"), "{}", named());
+}
