@@ -60,7 +60,8 @@ pub struct ActArgs {
     #[arg(value_parser = |text: &str| Name::new(text).map_err(|error| error.to_string()))]
     target: Name,
     /// FIELD=VALUE sets, FIELD+=VALUE adds or counts up, FIELD-=VALUE removes or counts down; without FIELD if the target has none
-    #[arg(required = true, value_parser = parse, allow_hyphen_values = true)]
+    /// (`-=1` then comes after `--`)
+    #[arg(required = true, value_parser = parse)]
     changes: Vec<Written>,
 }
 
