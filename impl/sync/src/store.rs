@@ -1,6 +1,6 @@
 //! What the server keeps: operations, what became of them, the states of their targets, devices.
 //!
-//! Uploads that arrive together are applied in one transaction: what is known of their operations is read, the [batch]
+//! Uploads that arrive together are applied in one transaction: what is known of their operations is read, the batch
 //! decides, and operations, answers and states are written together. So an answer is given for what is kept, and a repeat finds
 //! what the first one left, whenever either side died. Cursors come from one row that the transaction locks: they have no gaps, and
 //! whoever has seen one has seen all before it.
