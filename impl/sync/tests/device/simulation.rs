@@ -30,7 +30,7 @@ impl Part {
     fn new(label: String, random: &mut Rng) -> Self {
         let ahead = match random.u8(..4) {
             0 => random.i64(-3 * DAY..3 * DAY),
-            _ => random.i64(-2_000..2_000),
+            _ => random.i64(-120_000..120_000),
         };
         let disk = FaultDisk::new(random.u64(..));
         Self {
