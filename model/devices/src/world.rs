@@ -244,3 +244,62 @@ impl State {
         (NOON + self.tick).saturating_add_signed(self.offsets[usize::from(device)])
     }
 }
+
+/// What the implementation runs is the core's merge; this world has an order and a clock of its own, small enough to explore.
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod same_as_the_core {
+    use settled_protocol::merge::{Change, HybridClock, HybridTime, Name, OpId as Id, Operation, Rule, Value, View};
+
+    use super::*;
+
+    fn world(merge: Merge) -> DeviceWorld {
+        DeviceWorld::new("t", &Devices { merge, ..Devices::default() }, Faults::default()).unwrap()
+    }
+
+    fn time(time: u8) -> HybridTime {
+        HybridTime { millis: u64::from(time >> 4), count: u32::from(time & 0xf) }
+    }
+
+    #[test]
+    fn the_operation_that_wins() {
+        for (merge, rule) in [(Merge::Latest, Rule::Latest), (Merge::Earliest, Rule::Earliest)] {
+            let world = world(merge);
+            let operation = |op: u8, at: u8| Operation {
+                op_id: Id::version_7(1, op.into()),
+                device: Name::new(format!("device-{}", world.maker(op))).unwrap(),
+                time: time(at),
+                target: Name::new("t").unwrap(),
+                change: Change::Set(Value::Number(op.into())),
+            };
+            let times = [0x50, 0x51, 0x52, 0x60, 0x61];
+            let pairs = world.operations().flat_map(|new| world.operations().map(move |shown| (new, shown)));
+            for (new, shown) in pairs.filter(|(new, shown)| new != shown) {
+                for (at_new, at_shown) in times.iter().flat_map(|new| times.iter().map(move |shown| (*new, *shown))) {
+                    let mut state = State::INITIAL;
+                    (state.times[usize::from(new)], state.times[usize::from(shown)]) = (at_new, at_shown);
+                    let mut merged = rule.nothing();
+                    merged.apply(&operation(shown, at_shown)).unwrap();
+                    merged.apply(&operation(new, at_new)).unwrap();
+                    let of_core = merged.view() == View::Value(Value::Number(new.into()));
+                    let both = format!("{merge:?}: {new} at {at_new:x}, {shown} at {at_shown:x}");
+                    assert_eq!(world.wins(&state, new, shown), of_core, "{both}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn the_time_that_an_operation_gets() {
+        let world = world(Merge::Latest);
+        for (offset, held) in (-2..=2).flat_map(|offset| [0x30, 0x50, 0x5a, 0x61, 0x70].map(|held| (offset, held))) {
+            let mut state = State::INITIAL;
+            state.offsets[0] = offset;
+            state.times[3] = held;
+            state.held[0].add(3);
+            let mut clock = HybridClock::new(time(held), u64::MAX);
+            let of_core = clock.tick(state.wall(0).into());
+            assert_eq!(time(world.event_time(&state, 0)), of_core, "wall {}, held {held:x}", state.wall(0));
+        }
+    }
+}

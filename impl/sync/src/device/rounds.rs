@@ -126,15 +126,6 @@ impl Rounds {
         }
     }
 
-    /// Waits until the server has something new, or for so long.
-    ///
-    /// # Errors
-    /// [`RoundError`].
-    pub async fn wait(&self, device: &Arc<Device>, remote: &Remote, long: Duration) -> Result<(), RoundError> {
-        let pulled = remote.pull(device.cursor(), device.last(), self.pull, long).await?;
-        on_disk(device, move |device| device.pulled(&pulled)).await
-    }
-
     /// Makes a request again while it may succeed, with full jitter (Brooker, "Exponential Backoff and Jitter", 2015).
     async fn insist<T, F: Future<Output = Result<T, RemoteError>>>(
         &self,

@@ -8,7 +8,7 @@ mod svg;
 mod text;
 mod words;
 
-pub use words::call_name;
+pub use words::{call_name, escape, plain};
 
 use serde::{Deserialize, Serialize};
 

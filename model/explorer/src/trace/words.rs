@@ -13,7 +13,7 @@ pub fn call_name(call: usize) -> String {
 
 /// One line without anything that a terminal or a page could take for more than text: white space becomes a space; control
 /// characters and those that change the direction of writing become U+FFFD.
-pub(super) fn plain(text: &str) -> String {
+pub fn plain(text: &str) -> String {
     text.chars()
         .map(|c| match c {
             c if c.is_whitespace() => ' ',
@@ -26,8 +26,8 @@ pub(super) fn plain(text: &str) -> String {
         .collect()
 }
 
-/// Text for XML and HTML, in elements and in quoted attributes.
-pub(super) fn escape(text: &str) -> String {
+/// Text for XML and HTML, in elements and in quoted attributes. Characters that mark something up are written out; see [`plain`] for the others.
+pub fn escape(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for c in text.chars() {
         match c {
