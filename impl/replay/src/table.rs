@@ -75,15 +75,24 @@ pub fn all(all: &All) -> String {
         }
     }
     let mut text = format!("{}\n{}", trimmed(&table.to_string()), summary(all));
-    for row in &all.rows {
-        if !row.replay.agrees() && !matches!(row.replay.verdict, Verdict::NoImplementation { .. }) {
-            text += &format!("\n\n{}", outcome(&row.replay));
-        }
-        if let Some(survival) = row.survival.as_ref().filter(|survival| !survival.survived()) {
-            text += &format!("\n\n{}", broken(survival));
-        }
+    for wrong in wrong(all) {
+        text += &format!("\n\n{wrong}");
     }
     text
+}
+
+/// What went wrong: each replay that reality does not agree with, and each schedule that a sound protocol did not survive.
+pub fn wrong(all: &All) -> Vec<String> {
+    let mut wrong = Vec::new();
+    for row in &all.rows {
+        if !row.replay.agrees() && !matches!(row.replay.verdict, Verdict::NoImplementation { .. }) {
+            wrong.push(outcome(&row.replay));
+        }
+        if let Some(survival) = row.survival.as_ref().filter(|survival| !survival.survived()) {
+            wrong.push(broken(survival));
+        }
+    }
+    wrong
 }
 
 fn trimmed(text: &str) -> String {

@@ -4,6 +4,7 @@ mod compare;
 mod grid;
 mod html;
 mod mark;
+mod ongoing;
 mod read;
 #[cfg(test)]
 mod schema;
@@ -12,5 +13,6 @@ mod words;
 
 pub use compare::{compare, compare_in};
 pub use html::html;
+pub use ongoing::{Ongoing, OngoingError};
 pub use read::{ReadError, read};
 pub use table::{table, table_in};

@@ -8,7 +8,7 @@ use clap::{Args, ValueEnum};
 use indicatif::{ProgressBar, ProgressStyle};
 use settled_profile::install::{Cache, Wanted};
 use settled_profile::matrix::{self, Over, Plan};
-use settled_profile::report;
+use settled_profile::report::{self, Ongoing};
 use settled_profile::run::{Behind, Programs, abandon_all};
 use settled_profile::{Adapter, Cell, FORMAT, Outcome, Profile, Report, Variant, predict};
 use tokio::sync::Semaphore;
@@ -47,9 +47,12 @@ pub struct RunArgs {
     /// How many seconds a run may take; one that takes longer is stuck
     #[arg(long, value_name = "SECONDS", default_value_t = 60, value_parser = clap::value_parser!(u64).range(5..=86_400))]
     deadline: u64,
-    /// Write the results to this file, as JSON
+    /// Write the results to this file, as JSON: each variant's as soon as it is measured
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
+    /// Go on with what the file of `--json` has already: only the variants that it lacks are measured
+    #[arg(long = "continue", requires = "json")]
+    go_on: bool,
     /// Write a page of the results to this file
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
@@ -80,45 +83,53 @@ fn cell(name: &str) -> Result<Cell, String> {
 pub fn run(args: RunArgs) -> Result<Exit, Failure> {
     let cache = args.cache.cache()?;
     let chosen = chosen(&args, &cache)?;
-    let made = humantime::format_rfc3339_seconds(SystemTime::now()).to_string();
-    let seed = args.seed.unwrap_or_else(machine::seed);
+    let begun = Report {
+        format: FORMAT.to_owned(),
+        made: humantime::format_rfc3339_seconds(SystemTime::now()).to_string(),
+        command: std::iter::once("settled".to_owned()).chain(std::env::args().skip(1)).collect::<Vec<_>>().join(" "),
+        settled: env!("CARGO_PKG_VERSION").to_owned(),
+        machine: machine::machine(),
+        seed: args.seed.unwrap_or_else(machine::seed),
+        profiles: Vec::new(),
+    };
+    let ongoing = match (&args.json, args.go_on) {
+        (Some(file), true) => Ongoing::go_on(begun, file).map_err(|error| Failure::input(error.to_string()))?,
+        (file, _) => Ongoing::new(begun, file.clone()),
+    };
     let own = std::env::current_exe()?;
     let jobs = args.jobs.unwrap_or_else(machine::cores);
     let mut plan = Plan {
         programs: Programs { tool: vec![own.clone().into(), "profile-tool".into()], settled: own },
         cells: Cell::ALL.iter().copied().filter(|cell| args.cell.is_empty() || args.cell.contains(cell)).collect(),
         repeat: args.repeat,
-        seed,
+        seed: ongoing.report().seed,
         behind: args.behind.map(|BehindArg::Settled| Behind::Settled),
         deadline: Duration::from_secs(args.deadline),
         keep: args.keep.clone(),
         jobs: Arc::new(Semaphore::new(jobs as usize)),
         postgres: None,
     };
-    let profiles = block_on(async {
-        if chosen.iter().any(|(_, variant)| variant.needs.is_some()) {
+    let (kept, lacking): (Vec<_>, Vec<_>) =
+        chosen.iter().cloned().partition(|(adapter, variant)| ongoing.has(&plan, adapter, variant));
+    if !kept.is_empty() {
+        eprintln!("settled: {} of {} variants are measured already", kept.len(), chosen.len());
+    }
+    let report = block_on(async {
+        if lacking.iter().any(|(_, variant)| variant.needs.is_some()) {
             plan.postgres = Some(settled_profile::database::Server::start().await.map_err(Failure::nothing)?);
         }
         tokio::select! {
-            profiles = measure(&plan, &chosen) => profiles,
-            () = told_to_end() => Err(Failure::nothing("told to end before all runs were over; nothing is written")),
+            measured = measure(&plan, &lacking, ongoing) => measured,
+            () = told_to_end() => Err(Failure::nothing(match &args.json {
+                Some(_) => "told to end before all runs were over; the file has the variants that were: `--continue` measures the others",
+                None => "told to end before all runs were over; nothing is written",
+            })),
         }
     });
     // Whatever is left of a run ends with the harness, however that ends.
     abandon_all();
-    let report = Report {
-        format: FORMAT.to_owned(),
-        made,
-        command: std::iter::once("settled".to_owned()).chain(std::env::args().skip(1)).collect::<Vec<_>>().join(" "),
-        settled: env!("CARGO_PKG_VERSION").to_owned(),
-        machine: machine::machine(),
-        seed,
-        profiles: profiles?,
-    };
-    if let Some(path) = &args.json {
-        let text = serde_json::to_string_pretty(&report).map_err(|error| Failure::internal(error.to_string()))?;
-        write(path, &(text + "\n"))?;
-    }
+    let (report, failed) = report?;
+    let report = report.end(&chosen).map_err(|error| Failure::input(error.to_string()))?;
     if let Some(path) = &args.html {
         write(path, &report::html(std::slice::from_ref(&report)))?;
     }
@@ -126,6 +137,9 @@ pub fn run(args: RunArgs) -> Result<Exit, Failure> {
     let bad = |profile: &Profile| {
         profile.cells.iter().any(|cell| cell.counts.outcomes.keys().any(|kind| kind != Outcome::Once.kind()))
     };
+    if !failed.is_empty() {
+        return Err(Failure::input(failed.join("\n")));
+    }
     match args.strict && report.profiles.iter().any(bad) {
         true => Ok(Exit::Violated),
         false => Ok(Exit::Good),
@@ -183,14 +197,20 @@ fn chosen(args: &RunArgs, cache: &Cache) -> Result<Vec<(Adapter, Variant)>, Fail
     Ok(chosen)
 }
 
-async fn measure(plan: &Plan, chosen: &[(Adapter, Variant)]) -> Result<Vec<Profile>, Failure> {
+/// Measures these variants, and takes each into the report when all its runs are over. One that can't be run does not keep
+/// the others from being measured: why it can't is said in the end.
+async fn measure(
+    plan: &Plan,
+    chosen: &[(Adapter, Variant)],
+    mut report: Ongoing,
+) -> Result<(Ongoing, Vec<String>), Failure> {
     let all = chosen.iter().map(|(adapter, variant)| matrix::expected(plan, adapter, variant)).sum();
     let bar = ProgressBar::new(all);
     let style = ProgressStyle::with_template("{bar:30} {pos}/{len} runs, {elapsed} {wide_msg}");
     bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
     bar.enable_steady_tick(Duration::from_millis(250));
     let mut under_way = JoinSet::new();
-    for (place, (adapter, variant)) in chosen.iter().cloned().enumerate() {
+    for (adapter, variant) in chosen.iter().cloned() {
         let (plan, bar) = (plan.clone(), bar.clone());
         under_way.spawn(async move {
             let name = format!("{}/{}", adapter.name, variant.name);
@@ -200,18 +220,20 @@ async fn measure(plan: &Plan, chosen: &[(Adapter, Variant)]) -> Result<Vec<Profi
                 bar.set_message(format!("{shown} {cell}: {}", run.outcome));
             });
             let made = matrix::profile(&plan, &adapter, &variant, &over).await;
-            let mut made = made.map_err(|error| Failure::input(format!("{name}: {error}")))?;
+            let mut made = made.map_err(|error| format!("{name}: {error}"))?;
             if let Err(error) = predict::annotate(&mut made, &adapter, &variant) {
                 eprintln!("settled: {name}: nothing is predicted: {error}");
             }
-            Ok::<_, Failure>((place, made))
+            Ok::<_, String>(made)
         });
     }
-    let mut profiles = Vec::new();
+    let mut failed = Vec::new();
     while let Some(made) = under_way.join_next().await {
-        profiles.push(made.map_err(|error| Failure::internal(error.to_string()))??);
+        match made.map_err(|error| Failure::internal(error.to_string()))? {
+            Ok(made) => report.add(made).map_err(|error| Failure::input(error.to_string()))?,
+            Err(why) => failed.push(why),
+        }
     }
-    profiles.sort_by_key(|(place, _)| *place);
     bar.finish_and_clear();
-    Ok(profiles.into_iter().map(|(_, profile)| profile).collect())
+    Ok((report, failed))
 }

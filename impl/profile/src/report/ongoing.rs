@@ -1,0 +1,143 @@
+//! A report that grows while it is measured: what has been measured is never lost, and need not be measured again.
+
+use std::path::{Path, PathBuf};
+
+use super::read::{ReadError, read};
+use crate::cell::Cell;
+use crate::matrix::Plan;
+use crate::profile::{Profile, Report};
+use crate::{Adapter, Variant};
+
+/// A report under way, in its file if it has one.
+#[derive(Debug)]
+pub struct Ongoing {
+    report: Report,
+    file: Option<PathBuf>,
+}
+
+/// Why a report can't be begun, gone on with, or written down.
+#[derive(Debug, thiserror::Error)]
+pub enum OngoingError {
+    /// What there is can't be read.
+    #[error(transparent)]
+    Read(#[from] ReadError),
+    /// It was measured elsewhere.
+    #[error(
+        "{}: this was begun {what}, and counts of both in one report would mislead: name another file, \
+         or leave `--continue` out to begin anew",
+        path.display()
+    )]
+    Elsewhere {
+        /// The file.
+        path: PathBuf,
+        /// What is different.
+        what: &'static str,
+    },
+    /// It can't be written.
+    #[error("{}: {error}", path.display())]
+    Unwritable {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        error: std::io::Error,
+    },
+}
+
+impl Ongoing {
+    /// A report with no profiles yet.
+    #[must_use]
+    pub fn new(report: Report, file: Option<PathBuf>) -> Self {
+        Self { report, file }
+    }
+
+    /// Goes on with the report in a file, if there is one: its seed and its beginning stay as they are.
+    ///
+    /// # Errors
+    /// [`OngoingError`] if the file is no report, or one of another machine or version of `settled`.
+    pub fn go_on(begun: Report, file: &Path) -> Result<Self, OngoingError> {
+        if !file.exists() {
+            return Ok(Self::new(begun, Some(file.to_owned())));
+        }
+        let report = read(file)?;
+        let elsewhere = |what| OngoingError::Elsewhere { path: file.to_owned(), what };
+        if report.machine != begun.machine {
+            return Err(elsewhere("on another machine"));
+        }
+        if report.settled != begun.settled {
+            return Err(elsewhere("by another version of settled"));
+        }
+        Ok(Self::new(report, Some(file.to_owned())))
+    }
+
+    /// What there is so far.
+    #[must_use]
+    pub fn report(&self) -> &Report {
+        &self.report
+    }
+
+    /// Whether it has all that a plan would have measured of a variant.
+    #[must_use]
+    pub fn has(&self, plan: &Plan, adapter: &Adapter, variant: &Variant) -> bool {
+        let behind = plan.behind.map(|_| "settled");
+        self.report.profiles.iter().any(|profile| {
+            same(profile, &adapter.name, &variant.name, &adapter.version, behind)
+                && plan.cells.iter().all(|cell| {
+                    adapter.left_out(variant, *cell).is_some() || has_cell(profile, *cell, plan.repeat as usize)
+                })
+        })
+    }
+
+    /// Takes a profile in, instead of one of the same that was measured before, and writes the report down.
+    ///
+    /// # Errors
+    /// [`OngoingError::Unwritable`]: what is in the file stays.
+    pub fn add(&mut self, profile: Profile) -> Result<(), OngoingError> {
+        let Profile { adapter, variant, version, behind, .. } = &profile;
+        self.report.profiles.retain(|other| !same(other, adapter, variant, version, behind.as_deref()));
+        self.report.profiles.push(profile);
+        self.write()
+    }
+
+    /// Puts the profiles into this order of adapters and variants, writes the report down, and gives it out.
+    ///
+    /// # Errors
+    /// [`OngoingError::Unwritable`]: what is in the file stays.
+    pub fn end(mut self, order: &[(Adapter, Variant)]) -> Result<Report, OngoingError> {
+        let place = |profile: &Profile| {
+            order
+                .iter()
+                .position(|(adapter, variant)| profile.adapter == adapter.name && profile.variant == variant.name)
+                .unwrap_or(order.len())
+        };
+        self.report.profiles.sort_by_key(place);
+        self.write()?;
+        Ok(self.report)
+    }
+
+    fn write(&self) -> Result<(), OngoingError> {
+        let Some(path) = &self.file else { return Ok(()) };
+        let unwritable = |error| OngoingError::Unwritable { path: path.clone(), error };
+        // Beside it first: a harness that is killed while it writes leaves the last report whole.
+        let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        let mut beside = tempfile::NamedTempFile::new_in(directory).map_err(unwritable)?;
+        serde_json::to_writer(std::io::BufWriter::new(&mut beside), &self.report)
+            .map_err(|error| unwritable(error.into()))?;
+        std::io::Write::write_all(&mut beside, b"\n").map_err(unwritable)?;
+        beside.as_file().sync_all().map_err(unwritable)?;
+        beside.persist(path).map_err(|error| unwritable(error.error))?;
+        Ok(())
+    }
+}
+
+fn same(profile: &Profile, adapter: &str, variant: &str, version: &str, behind: Option<&str>) -> bool {
+    profile.adapter == adapter
+        && profile.variant == variant
+        && profile.version == version
+        && profile.behind.as_deref() == behind
+}
+
+fn has_cell(profile: &Profile, cell: Cell, repeat: usize) -> bool {
+    // Writes are struck as often as there are writes, which may be fewer.
+    let least = if cell == Cell::KillAtWrites { 1 } else { repeat };
+    profile.cells.iter().any(|result| result.cell == cell && result.runs.len() >= least)
+}
