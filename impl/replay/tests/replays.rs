@@ -155,3 +155,21 @@ async fn what_the_engine_refuses_by_design_is_said_to_be_that() {
     let outcome = replay(trace(PropertyName::UnknownBlocks), &options).await.unwrap();
     assert!(outcome.agrees(), "{}", table::outcome(&outcome));
 }
+
+/// A guard may have asked just before its clock goes on, and be heard only after that.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_question_from_before_the_clock_went_on_is_asked_again() {
+    let options = Options { patience: Duration::from_secs(20), ..options() };
+    let traces = traces("settling-too-short");
+    // A matter of luck: of some hundred replays on a busy machine it is one.
+    for _ in 0..8 {
+        let all: Vec<_> = std::iter::repeat_n(&traces, 8).flatten().cloned().collect();
+        let replays = all.into_iter().map(|trace| {
+            let options = options.clone();
+            async move { replay(&trace, &options).await.unwrap() }
+        });
+        for outcome in replays.collect::<tokio::task::JoinSet<_>>().join_all().await {
+            assert!(outcome.agrees(), "{}", table::outcome(&outcome));
+        }
+    }
+}

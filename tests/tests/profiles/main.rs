@@ -89,6 +89,46 @@ fn a_journal_in_plain_python() {
 }
 
 #[test]
+fn what_was_measured_before_the_harness_ended_is_not_measured_again() {
+    profile(&["install", "template"]);
+    let directory = tempfile::TempDir::new().unwrap();
+    let json = directory.path().join("profile.json");
+    let run = |more: &[&str]| {
+        let basic = ["run", "template", "--cell", "no-fault", "--cell", "kill-after-effect", "--continue", "--json"];
+        let path = [json.to_str().unwrap()];
+        profile(&[&basic[..], &path, more].concat());
+        serde_json::from_str::<Value>(&std::fs::read_to_string(&json).unwrap()).unwrap()
+    };
+    let names = |report: &Value| {
+        let variants = report["profiles"].as_array().unwrap().iter();
+        variants.map(|profile| profile["variant"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
+    };
+    let first = run(&["--repeat", "2", "--variant", "at-end"]);
+    assert_eq!(names(&first), ["at-end"]);
+    let both = run(&["--repeat", "2"]);
+    assert_eq!(names(&both), ["synced", "at-end"], "in the adapter's order");
+    assert_eq!(both["profiles"][1], first["profiles"][0], "to the millisecond");
+    assert_eq!(run(&["--repeat", "1"]), both);
+    let more = run(&["--repeat", "3"]);
+    assert_ne!(more["profiles"], both["profiles"]);
+    assert_eq!(more["profiles"][0]["cells"][0]["runs"].as_array().unwrap().len(), 3);
+
+    // A harness that is told to end keeps what is over: here the one variant that it has only to wait for.
+    let mut long = Command::new(settled());
+    long.args(["profile", "run", "template", "--repeat", "300", "--continue", "--json"]).arg(&json);
+    let mut long = long.env("SETTLED_PROFILE_CACHE", cache()).stderr(std::process::Stdio::piped()).spawn().unwrap();
+    std::thread::sleep(std::time::Duration::from_secs(2));
+    nix::sys::signal::kill(nix::unistd::Pid::from_raw(long.id().cast_signed()), nix::sys::signal::Signal::SIGINT)
+        .unwrap();
+    assert_eq!(long.wait().unwrap().code(), Some(1));
+    let mut said = String::new();
+    std::io::Read::read_to_string(&mut long.stderr.take().unwrap(), &mut said).unwrap();
+    assert!(said.contains("`--continue` measures the others"), "{said}");
+    let kept: Value = serde_json::from_str(&std::fs::read_to_string(&json).unwrap()).unwrap();
+    assert_eq!(kept, more);
+}
+
+#[test]
 fn pydantic_graph_does_not_resume_a_node_that_was_running() {
     profile(&["install", "pydantic-graph"]);
     measured(

@@ -1,5 +1,7 @@
 //! A report that grows while it is measured: what has been measured is never lost, and need not be measured again.
 
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use super::read::{ReadError, read};
@@ -119,7 +121,10 @@ impl Ongoing {
         let unwritable = |error| OngoingError::Unwritable { path: path.clone(), error };
         // Beside it first: a harness that is killed while it writes leaves the last report whole.
         let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
-        let mut beside = tempfile::NamedTempFile::new_in(directory).map_err(unwritable)?;
+        let mut beside = tempfile::Builder::new();
+        // As any file: it is for others to read, too, if the user's files are.
+        let mut beside =
+            beside.permissions(Permissions::from_mode(0o666)).tempfile_in(directory).map_err(unwritable)?;
         serde_json::to_writer(std::io::BufWriter::new(&mut beside), &self.report)
             .map_err(|error| unwritable(error.into()))?;
         std::io::Write::write_all(&mut beside, b"\n").map_err(unwritable)?;

@@ -131,10 +131,15 @@ fn legend(profiles: &[&Profile], width: usize) -> String {
     flow(kinds.chain(std::iter::once("3/5: in 3 of 5 runs".to_owned())).chain(more), width)
 }
 
-/// What is to be known of single cells: disagreements, faults that did not strike, and what frameworks said as they gave up.
+/// What is to be known of single cells: disagreements, faults that did not strike, what frameworks said as they gave up, and
+/// why a cell was not tried.
 fn notes(profiles: &[&Profile], width: usize) -> String {
     let (mut disagree, mut missed, mut errors) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
+    let mut left_out = BTreeMap::new();
     for profile in profiles {
+        for (cell, why) in &profile.left_out {
+            left_out.entry(plain(why)).or_insert_with(Vec::new).push(plain(&format!("{} {cell}", name(profile))));
+        }
         for result in &profile.cells {
             let place = format!("{} {}", name(profile), result.cell);
             if let Some(predicted) = result.predicted.as_ref().filter(|predicted| !predicted.agrees) {
@@ -161,6 +166,7 @@ fn notes(profiles: &[&Profile], width: usize) -> String {
         ("The model predicts otherwise:", disagree),
         ("Faults that did not strike:", missed),
         ("What frameworks said as they gave up:", errors),
+        ("What can't be tried:", left_out),
     ];
     let part = |(title, said): (&str, BTreeMap<String, Vec<String>>)| {
         let line = |(says, places): (&String, &Vec<String>)| {

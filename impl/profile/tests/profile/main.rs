@@ -3,6 +3,7 @@
 
 mod install;
 mod khan;
+mod ongoing;
 mod page;
 mod predict;
 mod program;

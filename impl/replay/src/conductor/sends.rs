@@ -5,13 +5,13 @@ use settled_model::description::Acknowledged;
 use settled_model::world::{Input, Message, Move};
 
 use super::guards::GuardStep;
-use super::{Gate, Parted, Stage};
+use super::{AtGate, Gate, Parted, Stage};
 use crate::run::Taken;
 use crate::wire::{Op, OpAnswer, Role, ToPart, Which, number_of};
 
 impl Stage {
     pub(super) async fn at_send_gate(&mut self, guard: u8, key: u8, attempt: u32) -> Result<usize, Parted> {
-        let at_gate = move |gate: &super::AtGate| matches!(&gate.gate, Gate::Send(which) if which.key == key && which.attempt == attempt);
+        let at_gate = move |gate: &AtGate| matches!(&gate.gate, Gate::Send(which) if which.key == key && which.attempt == attempt);
         self.until(
             || format!("guard {} is about to send attempt {attempt} (k{key})", guard + 1),
             |stage| {
@@ -78,33 +78,38 @@ impl Stage {
         let GuardStep { taken, guard, .. } = step;
         let asked: Vec<_> = questions(taken, guard).collect();
         for (key, attempt) in asked {
+            let asks = |gate: &AtGate| matches!(&gate.gate, Gate::Ask(which, _) if which.key == key && which.attempt == attempt);
             loop {
                 let at = self
                     .until(
                         || format!("guard {} asks the tool about attempt {attempt} (k{key})", guard + 1),
-                        |stage| {
-                            stage.gates.iter().position(
-                                |gate| matches!(&gate.gate, Gate::Ask(which, _) if which.key == key && which.attempt == attempt),
-                            )
-                        },
+                        |stage| stage.gates.iter().position(asks),
                     )
                     .await?;
                 let gate = self.gates.remove(at);
                 // What it asked before its clock went on does not count: it asks again.
                 let early = gate.since < self.clock_units(gate.guard);
                 self.say(Role::Guard(gate.guard), ToPart::Go { id: gate.id, lost: early });
-                if !early {
+                if early {
+                    continue;
+                }
+                // It may have asked before its clock went on all the same, if that was heard of only then: its time for the
+                // question was over, and it asks again.
+                let which = super::tool::WhichSent { key, attempt, cut: None, question: true };
+                let asked = self
+                    .until(
+                        || "the question is on its way".to_owned(),
+                        |stage| {
+                            let again = |other: &AtGate| other.guard == gate.guard && asks(other);
+                            let sent = stage.find_in_transit(&which).map(|_| true);
+                            sent.or_else(|| stage.gates.iter().any(again).then_some(false))
+                        },
+                    )
+                    .await?;
+                if asked {
                     break;
                 }
             }
-            self.until(
-                || "the question is on its way".to_owned(),
-                |stage| {
-                    let which = super::tool::WhichSent { key, attempt, cut: None, question: true };
-                    stage.find_in_transit(&which)
-                },
-            )
-            .await?;
         }
         Ok(())
     }

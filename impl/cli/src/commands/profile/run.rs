@@ -230,7 +230,13 @@ async fn measure(
     let mut failed = Vec::new();
     while let Some(made) = under_way.join_next().await {
         match made.map_err(|error| Failure::internal(error.to_string()))? {
-            Ok(made) => report.add(made).map_err(|error| Failure::input(error.to_string()))?,
+            Ok(made) => {
+                if bar.is_hidden() {
+                    let over = chosen.len() - under_way.len();
+                    eprintln!("settled: {over} of {} variants: {}/{}", chosen.len(), made.adapter, made.variant);
+                }
+                report.add(made).map_err(|error| Failure::input(error.to_string()))?;
+            }
             Err(why) => failed.push(why),
         }
     }
