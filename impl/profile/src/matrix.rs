@@ -96,11 +96,11 @@ pub async fn profile(plan: &Plan, adapter: &Adapter, variant: &Variant, over: &O
     for (place, (cell, moments)) in trials.into_iter().enumerate() {
         let (plan, setting, over) = (plan.clone(), setting.clone(), Arc::clone(over));
         under_way.spawn(async move {
-            let run = match permitted(&plan, run::run(&setting, cell, moments)).await {
+            let run = match struck(&plan, &setting, cell, moments).await {
                 // Its program is not there: no run will be.
                 Err(error @ RunError::Start { .. }) => return Err(error),
                 Err(error) => untried(&error),
-                Ok((run, _)) => run,
+                Ok(run) => run,
             };
             over(cell, &run);
             Ok::<_, RunError>((place, cell, run))
@@ -153,6 +153,19 @@ fn untried(error: &RunError) -> Run {
         effects: BTreeMap::new(),
         events: Vec::new(),
         seconds: 0.0,
+    }
+}
+
+/// A run of a cell. One that was over before its random moment, being faster than the one that was timed, is struck earlier.
+async fn struck(plan: &Plan, setting: &Setting, cell: Cell, mut moments: Moments) -> Result<Run, RunError> {
+    let mut tries = 4;
+    loop {
+        let (run, _) = permitted(plan, run::run(setting, cell, moments.clone())).await?;
+        tries -= 1;
+        match (&run.bite, moments.after) {
+            (Bite::Missed(_), Some(after)) if tries > 0 => moments.after = Some(after / 2),
+            _ => return Ok(run),
+        }
     }
 }
 

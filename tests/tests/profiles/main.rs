@@ -74,6 +74,7 @@ fn a_journal_in_plain_python() {
             came("kill-after-answer", "duplicate", [1, 2, 1]),
             came("kill-after-record", "once", [1, 1, 1]),
             came("disk-full", "duplicate", [1, 2, 1]),
+            came("clock-jumped", "duplicate", [1, 2, 1]),
             came("approved-twice", "once", [1, 1, 0]),
             came("denied-then-approved", "once", [1, 0, 0]),
         ],

@@ -10,7 +10,7 @@ use std::time::Duration;
 use clap::{Args, ValueEnum};
 use reqwest::{Client, StatusCode, Url};
 use serde::{Deserialize, Serialize};
-use settled::protocol::{Policy, ToolKind};
+use settled::protocol::{Policy, Retry, ToolKind};
 use settled::{Engine, EngineOptions, Guard, Handler, Limits, Seen, applied};
 use settled_ledger_file::{FileLedger, FileLedgerOptions};
 
@@ -22,6 +22,12 @@ const WAITS: Exit = Exit::Code(75);
 
 /// How long after it was sent an effect of the profile's tool can still appear: it keeps its callers waiting for less.
 const SETTLING: Duration = Duration::from_secs(5);
+
+/// How long a step waits for an unknown outcome to be established: longer than it takes to be sure that it did not happen.
+const PATIENCE: Duration = Duration::from_secs(SETTLING.as_secs() + 2);
+
+/// How often the tool's server is asked before a person is: more often than there is time for.
+const QUESTIONS: u32 = 30;
 
 /// Takes the steps of a profile with the library.
 #[derive(Debug, Args)]
@@ -116,8 +122,11 @@ impl Steps {
         Ok(Self {
             guard: Guard::new(engine.map_err(|error| unusable(&error))?),
             run: args.run.clone(),
-            policy: Policy::new(ToolKind::Observable { settling }),
-            limits: Limits { attempt: Duration::from_secs(args.timeout), ..Limits::default() },
+            policy: Policy {
+                retry: Retry { checks: QUESTIONS, ..Retry::default() },
+                ..Policy::new(ToolKind::Observable { settling })
+            },
+            limits: Limits { attempt: Duration::from_secs(args.timeout), settle: PATIENCE, ..Limits::default() },
             handler: handler(&args.tool_url)?,
         })
     }

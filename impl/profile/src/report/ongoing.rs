@@ -77,25 +77,37 @@ impl Ongoing {
         &self.report
     }
 
-    /// Whether it has all that a plan would have measured of a variant.
+    /// The cells that a plan would measure of a variant and that are not measured as often as that yet.
     #[must_use]
-    pub fn has(&self, plan: &Plan, adapter: &Adapter, variant: &Variant) -> bool {
-        let behind = plan.behind.map(|_| "settled");
-        self.report.profiles.iter().any(|profile| {
-            same(profile, &adapter.name, &variant.name, &adapter.version, behind)
-                && plan.cells.iter().all(|cell| {
-                    adapter.left_out(variant, *cell).is_some() || has_cell(profile, *cell, plan.repeat as usize)
-                })
-        })
+    pub fn lacks(&self, plan: &Plan, adapter: &Adapter, variant: &Variant) -> Vec<Cell> {
+        let profile = self.report.profiles.iter().find(|profile| is_of(profile, plan, adapter, variant));
+        let tried = plan.cells.iter().copied().filter(|cell| adapter.left_out(variant, *cell).is_none());
+        tried.filter(|cell| profile.is_none_or(|profile| !has_cell(profile, *cell, plan.repeat as usize))).collect()
     }
 
-    /// Takes a profile in, instead of one of the same that was measured before, and writes the report down.
+    /// What has been measured of a variant.
+    pub fn measured(&mut self, plan: &Plan, adapter: &Adapter, variant: &Variant) -> Option<&mut Profile> {
+        self.report.profiles.iter_mut().find(|profile| is_of(profile, plan, adapter, variant))
+    }
+
+    /// Takes the cells of a profile in, instead of the same that were measured before, and writes the report down.
     ///
     /// # Errors
     /// [`OngoingError::Unwritable`]: what is in the file stays.
-    pub fn add(&mut self, profile: Profile) -> Result<(), OngoingError> {
-        let Profile { adapter, variant, version, behind, .. } = &profile;
-        self.report.profiles.retain(|other| !same(other, adapter, variant, version, behind.as_deref()));
+    pub fn add(&mut self, mut profile: Profile) -> Result<(), OngoingError> {
+        let before = self.report.profiles.iter().position(|other| {
+            let key = |profile: &Profile| {
+                let Profile { adapter, variant, version, behind, .. } = profile.clone();
+                (adapter, variant, version, behind)
+            };
+            key(other) == key(&profile)
+        });
+        if let Some(before) = before.map(|place| self.report.profiles.remove(place)) {
+            let new = |cell: Cell| profile.cells.iter().any(|result| result.cell == cell);
+            let kept: Vec<_> = before.cells.into_iter().filter(|result| !new(result.cell)).collect();
+            profile.cells.extend(kept);
+            profile.cells.sort_by_key(|result| Cell::ALL.iter().position(|cell| *cell == result.cell));
+        }
         self.report.profiles.push(profile);
         self.write()
     }
@@ -134,11 +146,11 @@ impl Ongoing {
     }
 }
 
-fn same(profile: &Profile, adapter: &str, variant: &str, version: &str, behind: Option<&str>) -> bool {
-    profile.adapter == adapter
-        && profile.variant == variant
-        && profile.version == version
-        && profile.behind.as_deref() == behind
+fn is_of(profile: &Profile, plan: &Plan, adapter: &Adapter, variant: &Variant) -> bool {
+    profile.adapter == adapter.name
+        && profile.variant == variant.name
+        && profile.version == adapter.version
+        && profile.behind.is_some() == plan.behind.is_some()
 }
 
 fn has_cell(profile: &Profile, cell: Cell, repeat: usize) -> bool {

@@ -33,11 +33,17 @@ impl Flow {
             Cell::NoFault if self.moments.watched => None,
             _ => return None,
         };
-        Some(Plan { watch: self.stage.state(), strike })
+        Some(Plan { watch: self.stage.state(), strike, ahead: None })
     }
 
-    /// What became of a fault that a write was to be struck by.
+    /// What became of a fault that a write was to be struck by, or of a clock that is ahead.
     pub async fn traced(&mut self, number: usize, end: End, trace: &Trace) -> Result<(), RunError> {
+        if self.cell == Cell::ClockJumped {
+            if !trace.told_time {
+                self.bite = Some(Bite::Missed(format!("its program has not asked for the time ({end})")));
+            }
+            return Ok(());
+        }
         let Some(struck) = &trace.struck else {
             if self.cell != Cell::NoFault {
                 let how = format!("there was no such write ({} writes in all, {end})", trace.writes.len());
@@ -104,23 +110,6 @@ impl Flow {
             self.bite = Some(Bite::Missed("the process to kill had ended by itself".to_owned()));
         }
         Ok(())
-    }
-
-    /// Whether a process, or one that it starts, loads a library as it begins.
-    pub async fn has_loaded(&self, number: usize, library: &str) -> bool {
-        let Some(process) = self.processes.get(number).map(|process| process.pid) else { return false };
-        let begun = Instant::now();
-        while kill::is_alive(process) && begun.elapsed() < Duration::from_secs(5) {
-            let loads = |process| {
-                let maps = std::fs::read_to_string(format!("/proc/{process}/maps"));
-                maps.is_ok_and(|maps| maps.contains(library))
-            };
-            if kill::of_directory(self.stage.directory(), &self.stage.own()).into_iter().any(loads) {
-                return true;
-            }
-            tokio::time::sleep(Duration::from_millis(1)).await;
-        }
-        false
     }
 
     /// What the framework has left behind may be about to call, too: gives it a while.

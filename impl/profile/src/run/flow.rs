@@ -19,6 +19,7 @@ use crate::cell::Cell;
 use crate::outcome::Bite;
 use crate::profile::{Event, Run, Who};
 use crate::tool::{Order, Point};
+use crate::tracer::Plan;
 
 /// A run under way.
 pub struct Flow {
@@ -83,18 +84,26 @@ impl Flow {
         self.events.push(Event { at, who, what: what.into() });
     }
 
-    /// Starts a process of the framework, and says which it is.
-    pub fn start(&mut self, words: &[String], before: &[&str], more: &[(&str, &str)]) -> Result<usize, RunError> {
+    /// Starts a process of the framework, with a wall clock that is ahead if that is said, and says which it is.
+    pub fn start(
+        &mut self,
+        words: &[String],
+        ahead: Option<Duration>,
+        more: &[(&str, &str)],
+    ) -> Result<usize, RunError> {
         // Each process has its time: a slow start of one is not the slowness of another.
         self.deadline = Instant::now() + self.stage.setting.deadline;
         let number = self.processes.len();
-        let watch = (number == 0).then(|| self.watch()).flatten();
+        let watch = match ahead {
+            Some(_) => Some(Plan { watch: self.stage.state(), strike: None, ahead }),
+            None => (number == 0).then(|| self.watch()).flatten(),
+        };
         let directory = self.stage.directory();
-        let command = self.stage.command(words, before, more, watch.is_some());
+        let command = self.stage.command(words, more, watch.is_some());
         let process = match Process::start(command, watch, number, directory, self.ending.clone()) {
             Err(StartError::Trace(error)) => {
                 self.bite = Some(Bite::Missed(error.to_string()));
-                let command = self.stage.command(words, before, more, false);
+                let command = self.stage.command(words, more, false);
                 Process::start(command, None, number, directory, self.ending.clone())
             }
             other => other,

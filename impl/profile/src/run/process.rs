@@ -74,6 +74,8 @@ pub struct Ended {
 pub struct Trace {
     pub writes: Vec<Write>,
     pub struck: Option<Write>,
+    /// Whether it was told a time of a clock that is ahead.
+    pub told_time: bool,
 }
 
 /// A process of the framework, running or not.
@@ -169,8 +171,8 @@ async fn watched(
         }
     };
     let ended = match ended {
-        Ok(Traces { status, writes, struck }) => {
-            Ended { number, end: End::of(status), trace: Some(Ok(Trace { writes, struck })) }
+        Ok(Traces { status, writes, struck, told_time }) => {
+            Ended { number, end: End::of(status), trace: Some(Ok(Trace { writes, struck, told_time })) }
         }
         Err(error) => Ended { number, end: End::Overdue, trace: Some(Err(error)) },
     };

@@ -15,6 +15,9 @@ use crate::tool::Point;
 /// How long a resumed process may wait for one that is stopped.
 const STOPPED: Duration = Duration::from_secs(15);
 
+/// How far the wall clock is ahead for a resumed process: longer than leases, time-outs and caches last.
+const CLOCK_JUMP: Duration = Duration::from_secs(2 * 24 * 60 * 60);
+
 /// How long processes that are started at once may wait for each other at the tool. One that is kept out by a lock never comes.
 const TOGETHER: Duration = Duration::from_secs(10);
 
@@ -33,11 +36,6 @@ pub async fn play(flow: &mut Flow, cell: Cell) -> Result<Vec<usize>, RunError> {
 }
 
 async fn steps(flow: &mut Flow, cell: Cell) -> Result<Vec<usize>, RunError> {
-    if cell == Cell::ClockJumped && !is_installed("faketime") {
-        let reason = "`faketime` is not installed (Debian, Ubuntu: `apt-get install faketime`)";
-        flow.bite = Some(Bite::Missed(reason.to_owned()));
-        return Ok(Vec::new());
-    }
     flow.aim = match cell {
         Cell::KillBeforeEffect => Aim::Kill("b", Point::Called),
         Cell::KillAfterEffect | Cell::ClockJumped | Cell::ResumedWithInput => Aim::Kill("b", Point::Effected),
@@ -62,16 +60,12 @@ async fn steps(flow: &mut Flow, cell: Cell) -> Result<Vec<usize>, RunError> {
     }
     match cell {
         Cell::ClockJumped => {
-            let second = begin(flow, &["faketime", "-f", "+2d"], "continue", &[])?;
-            if !flow.has_loaded(second, "libfaketime").await {
-                let reason = "its program does not take over another clock: it does not load `libfaketime`";
-                flow.bite = Some(Bite::Missed(reason.to_owned()));
-            }
+            let second = begin(flow, Some(CLOCK_JUMP), "continue", &[])?;
             flow.until_ended(&[second]).await?;
             Ok(vec![second])
         }
         Cell::ResumedWithInput => {
-            let second = begin(flow, &[], "input", &[])?;
+            let second = begin(flow, None, "input", &[])?;
             flow.until_ended(&[second]).await?;
             Ok(vec![second])
         }
@@ -95,11 +89,6 @@ async fn steps(flow: &mut Flow, cell: Cell) -> Result<Vec<usize>, RunError> {
     }
 }
 
-fn is_installed(program: &str) -> bool {
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    std::env::split_paths(&path).any(|directory| directory.join(program).is_file())
-}
-
 fn missed(flow: &Flow) -> bool {
     matches!(flow.bite, Some(Bite::Missed(_)))
 }
@@ -111,7 +100,7 @@ async fn stopped(flow: &mut Flow, first: usize) -> Result<Vec<usize>, RunError> 
         flow.until_ended(&[first]).await?;
         return Ok(vec![first]);
     }
-    let second = begin(flow, &[], "continue", &[])?;
+    let second = begin(flow, None, "continue", &[])?;
     // Its time begins when it has come so far that it calls the tool, unless it waits for the stopped one before that.
     let calls = flow.calls;
     let begun = Instant::now() + flow.stage.setting.deadline / 2;
@@ -169,7 +158,7 @@ async fn until_approval(flow: &mut Flow) -> Result<Option<usize>, RunError> {
 async fn at_once(flow: &mut Flow, more: &[(&str, &str)]) -> Result<Vec<usize>, RunError> {
     let mut processes = Vec::new();
     for _ in 0..3 {
-        processes.push(begin(flow, &[], "continue", more)?);
+        processes.push(begin(flow, None, "continue", more)?);
     }
     flow.bite.get_or_insert(Bite::Struck);
     flow.gather(processes.first().copied().unwrap_or_default(), TOGETHER);
@@ -180,26 +169,26 @@ async fn at_once(flow: &mut Flow, more: &[(&str, &str)]) -> Result<Vec<usize>, R
 fn start(flow: &mut Flow) -> Result<usize, RunError> {
     flow.note(Who::Harness, format!("started ({})", flow.stage.workload.name()));
     let words = flow.stage.setting.start.clone();
-    flow.start(&words, &[], &[])
+    flow.start(&words, None, &[])
 }
 
 async fn resume(flow: &mut Flow, more: &[(&str, &str)]) -> Result<usize, RunError> {
-    let number = begin(flow, &[], "continue", more)?;
+    let number = begin(flow, None, "continue", more)?;
     flow.until_ended(&[number]).await?;
     Ok(number)
 }
 
-fn begin(flow: &mut Flow, before: &[&str], form: &str, more: &[(&str, &str)]) -> Result<usize, RunError> {
+fn begin(flow: &mut Flow, ahead: Option<Duration>, form: &str, more: &[(&str, &str)]) -> Result<usize, RunError> {
     let mut said = form.to_owned();
     if let Some((_, answer)) = more.iter().find(|(name, _)| *name == "PROFILE_ANSWER") {
         said = format!("{form}, {answer}");
     }
-    if !before.is_empty() {
+    if ahead.is_some() {
         said = format!("{said}, in two days");
     }
     flow.note(Who::Harness, format!("resumed ({said})"));
     let words = flow.stage.setting.resume.clone();
     let mut environment = vec![("PROFILE_FORM", form)];
     environment.extend(more);
-    flow.start(&words, before, &environment)
+    flow.start(&words, ahead, &environment)
 }

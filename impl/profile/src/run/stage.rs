@@ -212,19 +212,11 @@ impl Stage {
     }
 
     /// A command of the adapter, with all that the kit promises.
-    pub fn command(&self, words: &[String], before: &[&str], more: &[(&str, &str)], traced: bool) -> Command {
+    pub fn command(&self, words: &[String], more: &[(&str, &str)], traced: bool) -> Command {
         let directory = &self.setting.directory;
         let (first, rest) = words.split_first().map_or(("false", words), |(first, rest)| (first.as_str(), rest));
         let program = resolved(directory, first);
-        let mut command = match before.split_first() {
-            None if traced => tracer::command(program),
-            None => Command::new(program),
-            Some((wrapper, arguments)) => {
-                let mut command = Command::new(wrapper);
-                command.args(arguments).arg(program);
-                command
-            }
-        };
+        let mut command = if traced { tracer::command(program) } else { Command::new(program) };
         command.args(rest).current_dir(directory);
         for (name, _) in std::env::vars_os() {
             if name.as_encoded_bytes().starts_with(b"PROFILE_") || name.as_encoded_bytes().starts_with(b"SETTLED_") {

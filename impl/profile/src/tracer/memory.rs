@@ -15,6 +15,18 @@ const LONGEST_PATH: usize = libc::PATH_MAX as usize;
 /// The unit in which memory is mapped or not.
 const PAGE: u64 = 4096;
 
+/// The memory of a process.
+pub(super) struct Memory(File);
+
+impl Memory {
+    /// A number in it.
+    pub(super) fn u64(&self, at: u64) -> io::Result<u64> {
+        let mut bytes = [0; 8];
+        self.0.read_exact_at(&mut bytes, at)?;
+        Ok(u64::from_le_bytes(bytes))
+    }
+}
+
 /// A traced thread.
 #[derive(Clone, Copy)]
 pub(super) struct Thread(pub Pid);
@@ -24,17 +36,14 @@ impl Thread {
         PathBuf::from(format!("/proc/{}/{name}", self.0))
     }
 
-    /// Bytes of its memory.
-    pub(super) fn read(self, at: u64, length: usize) -> io::Result<Vec<u8>> {
-        let mut bytes = vec![0; length];
-        File::open(self.file("mem"))?.read_exact_at(&mut bytes, at)?;
-        Ok(bytes)
+    /// Its memory, for several looks.
+    pub(super) fn memory(self) -> io::Result<Memory> {
+        File::open(self.file("mem")).map(Memory)
     }
 
     /// A number in its memory.
     pub(super) fn read_u64(self, at: u64) -> io::Result<u64> {
-        let bytes = self.read(at, 8)?;
-        Ok(bytes.iter().rev().fold(0, |number, byte| number << 8 | u64::from(*byte)))
+        self.memory()?.u64(at)
     }
 
     /// Changes a number in its memory.
@@ -64,6 +73,12 @@ impl Thread {
     pub(super) fn descriptor(self, number: u64) -> Option<PathBuf> {
         let path = fs::read_link(self.file(&format!("fd/{}", number as u32))).ok()?;
         (path.is_absolute() && !path.as_os_str().as_encoded_bytes().ends_with(b" (deleted)")).then_some(path)
+    }
+
+    /// The clock of a timer's descriptor.
+    pub(super) fn timer_clock(self, number: u64) -> Option<u64> {
+        let text = fs::read_to_string(self.file(&format!("fdinfo/{}", number as u32))).ok()?;
+        text.lines().find_map(|line| line.strip_prefix("clockid:"))?.trim().parse().ok()
     }
 
     /// Where the next write through a descriptor begins; the file's end if it appends.

@@ -1,5 +1,6 @@
 //! Faults of the disk, at a chosen moment: a process is watched with ptrace, with all its threads and children, and each of
 //! its calls that change what is durable in one directory is counted, and can be made the last one, be cut short, or fail.
+//! And a wall clock that is ahead of the machine's.
 //!
 //! ```no_run
 //! # use settled_profile::tracer::{self, DiskFault, Plan, Traced, Trigger};
@@ -7,7 +8,7 @@
 //! let mut command = tracer::command("python3");
 //! command.arg("run.py");
 //! let strike = Some((Trigger::AtWrite(3), DiskFault::Kill));
-//! let mut traced = Traced::spawn(command, Plan { watch: "/var/lib/runs".into(), strike })?;
+//! let mut traced = Traced::spawn(command, Plan { watch: "/var/lib/runs".into(), strike, ahead: None })?;
 //! let ended = traced.wait().await?;
 //! assert!(ended.struck.is_some(), "it ended before its third write");
 //! # Ok(()) }
@@ -15,10 +16,13 @@
 //!
 //! Not seen: stores to a mapped file (but `msync` is), and POSIX's asynchronous I/O of the kernel. `io_uring` is refused with
 //! `ENOSYS`, which its users take as a system without it. SIGSTOP does not stop a traced process, and real-time signals do not
-//! reach it.
+//! reach it. With a wall clock that is ahead, files still get their times from the machine's, and `timer_settime(2)` and message
+//! queues wait by it.
 
 #[cfg(all(target_os = "linux", target_arch = "x86_64", target_env = "gnu"))]
 mod calls;
+#[cfg(all(target_os = "linux", target_arch = "x86_64", target_env = "gnu"))]
+mod clock;
 #[cfg(all(target_os = "linux", target_arch = "x86_64", target_env = "gnu"))]
 mod memory;
 #[cfg(all(target_os = "linux", target_arch = "x86_64", target_env = "gnu"))]
@@ -32,7 +36,7 @@ use std::ffi::OsStr;
 use std::path::PathBuf;
 use std::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command, ExitStatus};
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use tokio::sync::oneshot;
 
@@ -68,6 +72,8 @@ pub struct Plan {
     pub watch: PathBuf,
     /// The fault, if there shall be one.
     pub strike: Option<(Trigger, DiskFault)>,
+    /// How far the wall clock is ahead of the machine's, in whole seconds, if it is.
+    pub ahead: Option<Duration>,
 }
 
 /// A call that changes what is durable in the watched directory, carried out or not.
@@ -94,13 +100,17 @@ pub struct Ended {
     pub writes: Vec<Write>,
     /// The first call that was kept from being carried out in full; none if the fault did not strike.
     pub struck: Option<Write>,
+    /// Whether a process was told a time of a clock that is ahead.
+    pub told_time: bool,
 }
 
 /// Why a process can't be traced.
 #[derive(Debug, thiserror::Error)]
 pub enum TraceError {
     /// There is no tracer for this system.
-    #[error("processes can be traced on Linux on x86-64 only; leave out the cells whose faults are the disk's")]
+    #[error(
+        "processes can be traced on Linux on x86-64 only; leave out the cells whose faults are the disk's or the clock's"
+    )]
     Unsupported,
     /// The command was made otherwise.
     #[error("make the command with `tracer::command`: its process must wait until it is traced")]

@@ -6,7 +6,7 @@ use std::os::unix::process::ExitStatusExt;
 use std::process::{Child, Command, ExitStatus};
 use std::sync::Arc;
 use std::sync::mpsc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use nix::errno::Errno;
 use nix::libc::{self, user_regs_struct};
@@ -17,6 +17,7 @@ use rustix::process::{WaitOptions, WaitStatus};
 use tokio::sync::oneshot;
 
 use super::calls::{self, Call, Change};
+use super::clock;
 use super::memory::Thread;
 use super::shared::Shared;
 use super::{DiskFault, Ended, Plan, TraceError, Trigger, Write};
@@ -48,7 +49,8 @@ pub(super) fn start(
             }
         };
         let writes = Vec::new();
-        Session { plan, shared, leader, writes, on: false, exits: HashMap::new(), failed: None }.run(end);
+        let exits = HashMap::new();
+        Session { plan, shared, leader, writes, on: false, exits, told_time: false, failed: None }.run(end);
     };
     std::thread::Builder::new()
         .name("tracer".into())
@@ -96,6 +98,24 @@ fn stopped(process: Pid) -> io::Result<()> {
 enum AtExit {
     Fail(Errno),
     KillAll,
+    Clock(clock::Back, Duration),
+}
+
+/// A program begins, in which the clock is to be read by calls.
+fn begins(process: Pid) -> nix::Result<()> {
+    match ptrace::getregs(process).and_then(|registers| clock::hide_vdso(Thread(process), &registers).map_err(errno)) {
+        // Somebody has killed it.
+        Err(Errno::ESRCH) => Ok(()),
+        other => other,
+    }
+}
+
+/// Memory can't be reached any more if its process was killed meanwhile: then it is gone, or about to be.
+fn errno(error: io::Error) -> Errno {
+    match error.kind() {
+        io::ErrorKind::NotFound | io::ErrorKind::UnexpectedEof => Errno::ESRCH,
+        _ => error.raw_os_error().map_or(Errno::EIO, Errno::from_raw),
+    }
 }
 
 struct Session {
@@ -106,6 +126,7 @@ struct Session {
     /// Whether the plan's moment has come.
     on: bool,
     exits: HashMap<Pid, AtExit>,
+    told_time: bool,
     /// Why it could not go on.
     failed: Option<Errno>,
 }
@@ -120,7 +141,7 @@ impl Session {
             let result = match (result, session.failed) {
                 (_, Some(error)) => Err(TraceError::Lost(format!("a call could not be looked at: {error}"))),
                 (None, _) => Err(TraceError::Lost("the process is gone without a word".into())),
-                (Some(status), None) => Ok(Ended { status, writes, struck }),
+                (Some(status), None) => Ok(Ended { status, writes, struck, told_time: session.told_time }),
             };
             // Nobody may want to know any more.
             let _ = end.take().map(|end| end.send(result));
@@ -160,6 +181,12 @@ impl Session {
         let event = status.as_raw() >> 16;
         let pass = if event != 0 {
             if event == libc::PTRACE_EVENT_EXEC {
+                if self.plan.ahead.is_some()
+                    && let Err(error) = begins(process)
+                {
+                    self.fail(error);
+                    return;
+                }
                 // The thread that called it has taken over its process's number, and its own is free to be used again.
                 if let Ok(former) = ptrace::getevent(process) {
                     let former = Pid::from_raw(i32::try_from(former).unwrap_or_default());
@@ -174,9 +201,7 @@ impl Session {
             if let Err(error) = self.call(process)
                 && error != Errno::ESRCH
             {
-                // A call that can't be looked at can't be told from one that should have been struck.
-                self.failed = Some(error);
-                self.shared.kill();
+                self.fail(error);
                 return;
             }
             None
@@ -190,12 +215,24 @@ impl Session {
         }
     }
 
+    /// A call that can't be looked at can't be told from one that should have been struck.
+    fn fail(&mut self, error: Errno) {
+        self.failed = Some(error);
+        self.shared.kill();
+    }
+
     fn call(&mut self, thread: Pid) -> nix::Result<()> {
         match ptrace::syscall_info(thread)?.op {
             libc::PTRACE_SYSCALL_INFO_ENTRY => {
                 let mut registers = ptrace::getregs(thread)?;
                 if registers.orig_rax.cast_signed() == libc::SYS_io_uring_setup {
                     return self.refuse(thread, registers, Errno::ENOSYS);
+                }
+                if let Some(ahead) = self.plan.ahead
+                    && let Some(back) = clock::entry(Thread(thread), &mut registers, ahead).map_err(errno)?
+                {
+                    self.exits.insert(thread, AtExit::Clock(back, ahead));
+                    return ptrace::setregs(thread, registers);
                 }
                 match calls::decode(Thread(thread), &registers, &self.plan.watch) {
                     Some(call) => self.entry(thread, &mut registers, &call),
@@ -206,6 +243,11 @@ impl Session {
                 Some(AtExit::Fail(error)) => {
                     let mut registers = ptrace::getregs(thread)?;
                     registers.rax = i64::from(-(error as i32)).cast_unsigned();
+                    ptrace::setregs(thread, registers)
+                }
+                Some(AtExit::Clock(back, ahead)) => {
+                    let mut registers = ptrace::getregs(thread)?;
+                    self.told_time |= back.exit(Thread(thread), &mut registers, ahead).map_err(errno)?;
                     ptrace::setregs(thread, registers)
                 }
                 Some(AtExit::KillAll) => {

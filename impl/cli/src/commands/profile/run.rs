@@ -50,7 +50,7 @@ pub struct RunArgs {
     /// Write the results to this file, as JSON: each variant's as soon as it is measured
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
-    /// Go on with what the file of `--json` has already: only the variants that it lacks are measured
+    /// Go on with what the file of `--json` has already: only what it lacks is measured
     #[arg(long = "continue", requires = "json")]
     go_on: bool,
     /// Write a page of the results to this file
@@ -92,7 +92,7 @@ pub fn run(args: RunArgs) -> Result<Exit, Failure> {
         seed: args.seed.unwrap_or_else(machine::seed),
         profiles: Vec::new(),
     };
-    let ongoing = match (&args.json, args.go_on) {
+    let mut ongoing = match (&args.json, args.go_on) {
         (Some(file), true) => Ongoing::go_on(begun, file).map_err(|error| Failure::input(error.to_string()))?,
         (file, _) => Ongoing::new(begun, file.clone()),
     };
@@ -109,13 +109,20 @@ pub fn run(args: RunArgs) -> Result<Exit, Failure> {
         jobs: Arc::new(Semaphore::new(jobs as usize)),
         postgres: None,
     };
-    let (kept, lacking): (Vec<_>, Vec<_>) =
-        chosen.iter().cloned().partition(|(adapter, variant)| ongoing.has(&plan, adapter, variant));
-    if !kept.is_empty() {
-        eprintln!("settled: {} of {} variants are measured already", kept.len(), chosen.len());
+    let mut lacking = Vec::new();
+    for (adapter, variant) in &chosen {
+        let cells = ongoing.lacks(&plan, adapter, variant);
+        match ongoing.measured(&plan, adapter, variant) {
+            // What its protocol predicts may be another thing by now.
+            Some(measured) if cells.is_empty() => annotate(measured, adapter, variant),
+            _ => lacking.push((adapter.clone(), variant.clone(), cells)),
+        }
+    }
+    if lacking.len() < chosen.len() {
+        eprintln!("settled: {} of {} variants are measured already", chosen.len() - lacking.len(), chosen.len());
     }
     let report = block_on(async {
-        if lacking.iter().any(|(_, variant)| variant.needs.is_some()) {
+        if lacking.iter().any(|(_, variant, _)| variant.needs.is_some()) {
             plan.postgres = Some(settled_profile::database::Server::start().await.map_err(Failure::nothing)?);
         }
         tokio::select! {
@@ -197,21 +204,30 @@ fn chosen(args: &RunArgs, cache: &Cache) -> Result<Vec<(Adapter, Variant)>, Fail
     Ok(chosen)
 }
 
+fn annotate(profile: &mut Profile, adapter: &Adapter, variant: &Variant) {
+    if let Err(error) = predict::annotate(profile, adapter, variant) {
+        eprintln!("settled: {}/{}: nothing is predicted: {error}", adapter.name, variant.name);
+    }
+}
+
 /// Measures these variants, and takes each into the report when all its runs are over. One that can't be run does not keep
 /// the others from being measured: why it can't is said in the end.
 async fn measure(
     plan: &Plan,
-    chosen: &[(Adapter, Variant)],
+    chosen: &[(Adapter, Variant, Vec<Cell>)],
     mut report: Ongoing,
 ) -> Result<(Ongoing, Vec<String>), Failure> {
-    let all = chosen.iter().map(|(adapter, variant)| matrix::expected(plan, adapter, variant)).sum();
+    let of = |cells: &[Cell]| Plan { cells: cells.to_vec(), ..plan.clone() };
+    let expected =
+        |(adapter, variant, cells): &(Adapter, Variant, Vec<Cell>)| matrix::expected(&of(cells), adapter, variant);
+    let all = chosen.iter().map(expected).sum();
     let bar = ProgressBar::new(all);
     let style = ProgressStyle::with_template("{bar:30} {pos}/{len} runs, {elapsed} {wide_msg}");
     bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
     bar.enable_steady_tick(Duration::from_millis(250));
     let mut under_way = JoinSet::new();
-    for (adapter, variant) in chosen.iter().cloned() {
-        let (plan, bar) = (plan.clone(), bar.clone());
+    for (adapter, variant, cells) in chosen.iter().cloned() {
+        let (plan, bar) = (of(&cells), bar.clone());
         under_way.spawn(async move {
             let name = format!("{}/{}", adapter.name, variant.name);
             let shown = name.clone();
@@ -221,9 +237,7 @@ async fn measure(
             });
             let made = matrix::profile(&plan, &adapter, &variant, &over).await;
             let mut made = made.map_err(|error| format!("{name}: {error}"))?;
-            if let Err(error) = predict::annotate(&mut made, &adapter, &variant) {
-                eprintln!("settled: {name}: nothing is predicted: {error}");
-            }
+            annotate(&mut made, &adapter, &variant);
             Ok::<_, String>(made)
         });
     }

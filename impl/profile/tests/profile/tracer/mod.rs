@@ -1,6 +1,7 @@
 //! The tracer, against programs that write in the ways in which frameworks do.
 
 mod calls;
+mod clock;
 mod disk;
 mod processes;
 
@@ -47,7 +48,7 @@ fn python(program: &str, directory: &Path) -> Command {
 }
 
 fn plan(directory: &Path, strike: impl Into<Option<(Trigger, DiskFault)>>) -> Plan {
-    Plan { watch: directory.to_owned(), strike: strike.into() }
+    Plan { watch: directory.to_owned(), strike: strike.into(), ahead: None }
 }
 
 async fn ended(traced: &mut Traced) -> Ended {
@@ -55,7 +56,10 @@ async fn ended(traced: &mut Traced) -> Ended {
 }
 
 async fn run(program: &str, directory: &Path, strike: impl Into<Option<(Trigger, DiskFault)>>) -> Left {
-    let mut traced = Traced::spawn(python(program, directory), plan(directory, strike)).unwrap();
+    left(Traced::spawn(python(program, directory), plan(directory, strike)).unwrap(), directory).await
+}
+
+async fn left(mut traced: Traced, directory: &Path) -> Left {
     drop(traced.take_stdin());
     let mut output = traced.take_stdout().unwrap();
     let printed = tokio::task::spawn_blocking(move || {
