@@ -114,6 +114,14 @@ fn what_was_measured_before_the_harness_ended_is_not_measured_again() {
     assert_ne!(more["profiles"], both["profiles"]);
     assert_eq!(more["profiles"][0]["cells"][0]["runs"].as_array().unwrap().len(), 3);
 
+    let show =
+        |more: &[&str]| Command::new(settled()).args(["profile", "show"]).arg(&json).args(more).output().unwrap();
+    let shown = String::from_utf8(show(&[]).stdout).unwrap();
+    assert!(shown.contains("template@1.0.0/synced") && shown.contains("2× 3/3"), "{shown}");
+    let unknown = show(&["--adapter", "temptale"]);
+    assert_eq!(unknown.status.code(), Some(2));
+    assert!(String::from_utf8_lossy(&unknown.stderr).contains("there is no temptale; there are template"));
+
     // A harness that is told to end keeps what is over: here the one variant that it has only to wait for.
     let mut long = Command::new(settled());
     long.args(["profile", "run", "template", "--repeat", "300", "--continue", "--json"]).arg(&json);

@@ -7,6 +7,7 @@ mod compare;
 mod install;
 mod machine;
 mod run;
+mod show;
 mod tool;
 
 use clap::{Args, Subcommand};
@@ -26,6 +27,7 @@ enum ProfileCommand {
     Adapters(adapters::AdaptersArgs),
     Install(install::InstallArgs),
     Run(run::RunArgs),
+    Show(show::ShowArgs),
     Compare(compare::CompareArgs),
     Cells(cells::CellsArgs),
 }
@@ -36,6 +38,7 @@ pub fn run(args: ProfileArgs) -> Result<Exit, Failure> {
         ProfileCommand::Adapters(args) => adapters::run(args),
         ProfileCommand::Install(args) => install::run(args),
         ProfileCommand::Run(args) => run::run(args),
+        ProfileCommand::Show(args) => show::run(args),
         ProfileCommand::Compare(args) => compare::run(args),
         ProfileCommand::Cells(args) => cells::run(args),
     }
