@@ -156,15 +156,23 @@ fn untried(error: &RunError) -> Run {
     }
 }
 
-/// A run of a cell. One that was over before its random moment, being faster than the one that was timed, is struck earlier.
+/// A run of a cell. One whose fault did not strike because it is not like the one that was timed and watched is made again, and struck
+/// earlier; so is one that the machine did not let the harness make.
 async fn struck(plan: &Plan, setting: &Setting, cell: Cell, mut moments: Moments) -> Result<Run, RunError> {
     let mut tries = 4;
     loop {
-        let (run, _) = permitted(plan, run::run(setting, cell, moments.clone())).await?;
+        let made = permitted(plan, run::run(setting, cell, moments)).await;
         tries -= 1;
-        match (&run.bite, moments.after) {
-            (Bite::Missed(_), Some(after)) if tries > 0 => moments.after = Some(after / 2),
-            _ => return Ok(run),
+        let missed = match &made {
+            Ok((run, _)) => matches!(run.bite, Bite::Missed(_)) && matches!(cell, Cell::KillAtRandom | Cell::TornWrite),
+            Err(error) => !matches!(error, RunError::Start { .. }),
+        };
+        if !missed || tries == 0 {
+            return made.map(|(run, _)| run);
+        }
+        if made.is_ok() {
+            moments.after = moments.after.map(|after| after / 2);
+            moments.write = moments.write.map(|write| write.saturating_sub(1).max(1));
         }
     }
 }
