@@ -6,7 +6,6 @@
 //! whoever has seen one has seen all before it.
 
 mod batch;
-mod dating;
 mod postgres;
 mod queue;
 mod sqlite;

@@ -41,6 +41,10 @@ pub struct Devices {
     pub ties: Ties,
     /// What an operation's event time is read from.
     pub clock: Clock,
+    /// Who has the last word on event times.
+    pub dating: Dating,
+    /// What a device makes of another event time that the server has given its operation.
+    pub redated: Redated,
     /// When the server records that an operation has been applied.
     pub apply: Apply,
     /// Who names an operation.
@@ -58,6 +62,8 @@ impl Default for Devices {
             merge: Merge::Latest,
             ties: Ties::Device,
             clock: Clock::HybridLogical,
+            dating: Dating::Device,
+            redated: Redated::TakenOver,
             apply: Apply::Atomic,
             op_id: OpId::Device,
             queue: Queue::UntilAcknowledged,
@@ -109,6 +115,26 @@ pub enum Clock {
     Logical,
     /// The device's wall clock.
     Wall,
+}
+
+/// Who has the last word on event times.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Dating {
+    /// The device: its clock is believed.
+    Device,
+    /// The server, which gives another event time to what a clock has dated that is off.
+    Server,
+}
+
+/// What a device makes of another event time that the server has given its operation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Redated {
+    /// It takes it over when it hears of it.
+    TakenOver,
+    /// Nothing: it goes on with its own.
+    Kept,
 }
 
 /// When the server records that an operation has been applied.
@@ -189,6 +215,7 @@ impl Devices {
                 }
             }
         }
+        self.validate_dating()?;
         for (fault, bound) in faults.list() {
             if FAULTS.contains(&fault) {
                 range(fault.name(), bound, 0, MOST_FAULTS)?;
@@ -203,6 +230,27 @@ impl Devices {
             }
         }
         Ok(())
+    }
+
+    fn validate_dating(&self) -> Result<(), Unbuildable> {
+        let refuse = |field, reason: &str| Err(Unbuildable { field, reason: reason.into() });
+        match self.dating {
+            Dating::Device if self.redated != Redated::TakenOver => {
+                refuse("redated", "there is no other event time: leave it out, or use `dating = \"server\"`")
+            }
+            Dating::Server => {
+                let sound = Devices { dating: self.dating, redated: self.redated, ..Devices::default() };
+                let merge = if self.merge == Merge::Earliest { Merge::Earliest } else { sound.merge };
+                if *self == (Devices { devices: self.devices, operations: self.operations, merge, ..sound }) {
+                    return Ok(());
+                }
+                refuse(
+                    "dating",
+                    "`server` is modelled with what is sound otherwise, and a register: leave the other choices out",
+                )
+            }
+            Dating::Device => Ok(()),
+        }
     }
 
     /// How many operations there are in all.

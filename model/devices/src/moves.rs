@@ -104,7 +104,11 @@ impl System for DeviceWorld {
                 }
             }
             Move::Pull { device, operation } => {
-                self.take(&mut after, device.into(), operation);
+                if self.corrects() && self.maker(operation) == device {
+                    self.acknowledge(&mut after, operation);
+                } else {
+                    self.take(&mut after, device.into(), operation);
+                }
                 if after.busy != 0 {
                     (after.tick, after.busy) = (after.tick + 1, 0);
                 }
@@ -142,7 +146,7 @@ impl DeviceWorld {
             }
         };
         let makes = self.next(state, device).is_some();
-        if makes && self.devices.reads_clock() {
+        if self.clock_matters(state, device) {
             let untouched = state.entries == State::INITIAL.entries && state.offsets[usize::from(device)] == 0;
             for ahead in [true, false] {
                 if untouched {
@@ -173,7 +177,7 @@ impl DeviceWorld {
     fn moves_of_operation(&self, state: &State, left: Budget, op: u8, moves: &mut Vec<(Move, Option<Fault>)>) {
         let on_the_way = state.requests.of(op);
         if on_the_way == 0 {
-            if state.entry(op) == Entry::Queued {
+            if state.entry(op) == Entry::Queued && self.is_next_to_send(state, op) {
                 moves.push((Move::Send(op), None));
             }
             return;
@@ -203,6 +207,9 @@ impl DeviceWorld {
             state.seen[usize::from(op)] = through.fold(held, |all, seen| all | state.seen[usize::from(seen)]);
         }
         state.times[usize::from(op)] = self.event_time(state, device);
+        if self.corrects() {
+            state.after[usize::from(op)] = self.confirmed(state, device);
+        }
         state.entries[usize::from(op)] = Entry::Queued;
         self.take(state, device.into(), op);
         Some(())
@@ -222,6 +229,9 @@ impl DeviceWorld {
         if state.is_recorded(op) {
             return;
         }
+        if self.corrects() {
+            self.date(state, op);
+        }
         if state.held[SERVER].of(op) < COPIES {
             self.take(state, SERVER, op);
         }
@@ -237,6 +247,9 @@ impl DeviceWorld {
         let device = usize::from(self.maker(op));
         while state.held[device].of(op) > state.held[SERVER].of(op).max(1) {
             state.held[device].take(op);
+        }
+        if self.corrects() {
+            self.hear_all(state, op);
         }
     }
 }

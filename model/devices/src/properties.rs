@@ -57,6 +57,10 @@ impl DeviceWorld {
     /// Whether two replicas hold the same operations. If the server names them, copies with two names are two operations.
     fn hold_the_same(&self, state: &State, one: usize, other: usize) -> bool {
         let (here, there) = (state.held[one], state.held[other]);
+        // An operation has its event time only when the server has given it one, and its device has heard of that.
+        if self.corrects() && [one, other].into_iter().any(|replica| self.waits(state, replica)) {
+            return false;
+        }
         match self.devices.op_id {
             OpId::Device => here.set() == there.set(),
             OpId::Server => here == there,

@@ -39,11 +39,12 @@ impl Readable for DeviceWorld {
             }
             Move::Arrive(op) => {
                 let knows = before.is_recorded(op);
+                let applies = self.applies(before, op);
                 let text = match (knows, before.entry(op) == Entry::Queued) {
                     (true, true) => format!("has applied {} before; acknowledges it", self.op(op)),
                     (true, false) => format!("has applied {} before", self.op(op)),
-                    (false, true) => format!("applies {}; acknowledges it", self.op(op)),
-                    (false, false) => format!("applies {}", self.op(op)),
+                    (false, true) => format!("{applies}; acknowledges it"),
+                    (false, false) => applies,
                 };
                 let kind = if knows { "deduplicate" } else { "apply" };
                 ("server".into(), Some(lane(self.maker(op))), kind, text)
@@ -52,7 +53,7 @@ impl Readable for DeviceWorld {
                 let text = if before.is_recorded(op) {
                     format!("has applied {} before; its acknowledgement is lost", self.op(op))
                 } else {
-                    format!("applies {}; its acknowledgement is lost", self.op(op))
+                    format!("{}; its acknowledgement is lost", self.applies(before, op))
                 };
                 ("server".into(), None, "lose-reply", text)
             }
@@ -62,7 +63,7 @@ impl Readable for DeviceWorld {
                     (false, OpId::Device) => "before the record",
                     (false, OpId::Server) => "before its answer",
                 };
-                ("server".into(), None, "crash", format!("applies {}, and dies {record}", self.op(op)))
+                ("server".into(), None, "crash", format!("{}, and dies {record}", self.applies(before, op)))
             }
             Move::LoseRequest(op) => {
                 ("network".into(), None, "lose-request", format!("a request with {} is lost", self.op(op)))
@@ -74,7 +75,8 @@ impl Readable for DeviceWorld {
                 (lane(device), None, "restart", "restarts, and sends again what was on its way".to_owned())
             }
             Move::Pull { device, operation } => {
-                ("server".into(), Some(lane(device)), "pull", format!("operation {}", self.op(operation)))
+                let own = if self.maker(operation) == device { ", its own" } else { "" };
+                ("server".into(), Some(lane(device)), "pull", format!("operation {}{own}", self.op(operation)))
             }
         };
         Said { from, to, kind, text }
@@ -120,18 +122,36 @@ impl DeviceWorld {
         if names.is_empty() { "nothing".into() } else { names.join(", ") }
     }
 
+    /// What the server does with an operation that is new to it.
+    fn applies(&self, before: &State, operation: u8) -> String {
+        let applies = format!("applies {}", self.op(operation));
+        if !self.corrects() {
+            return applies;
+        }
+        let mut after = *before;
+        self.date(&mut after, operation);
+        let at = usize::from(operation);
+        match (after.times[at], after.given[at]) {
+            (made, given) if made == given => applies,
+            (_, given) => format!("{applies} at event time {}, since its device's clock is off", self.time(given)),
+        }
+    }
+
+    fn time(&self, time: u8) -> String {
+        let (wall, logical) = (time >> 4, time & 0xf);
+        match (self.devices.reads_clock(), logical) {
+            (true, 0) => format!("{wall}"),
+            (true, _) => format!("{wall}+{logical}"),
+            (false, _) => format!("{logical}"),
+        }
+    }
+
     /// Under which circumstances an operation was made, as far as they matter.
     fn made(&self, state: &State, operation: u8) -> String {
         if self.devices.target == Target::Counter {
             return String::new();
         }
-        let time = state.times[usize::from(operation)];
-        let (wall, logical) = (time >> 4, time & 0xf);
-        let time = match (self.devices.reads_clock(), logical) {
-            (true, 0) => format!("{wall}"),
-            (true, _) => format!("{wall}+{logical}"),
-            (false, _) => format!("{logical}"),
-        };
+        let time = self.time(state.times[usize::from(operation)]);
         format!(", at event time {time}, after seeing {}", self.ops(state.seen[usize::from(operation)]))
     }
 
@@ -152,7 +172,7 @@ impl DeviceWorld {
         if queued != 0 {
             line += &format!("; not acknowledged: {}", self.ops(queued));
         }
-        if self.devices.reads_clock() && self.next(state, device).is_some() {
+        if self.clock_matters(state, device) {
             line += &format!("; its clock says {}", state.wall(device));
         }
         line

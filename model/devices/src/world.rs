@@ -11,7 +11,7 @@ pub(crate) const NOTHING: u8 = u8::MAX;
 /// The most copies of one request, or of one effect, that are told apart.
 pub(crate) const COPIES: u8 = 2;
 /// A wall clock at the beginning: no fault can set it back beyond zero.
-const NOON: u8 = 5;
+pub(crate) const NOON: u8 = 5;
 
 /// Devices, a server, and how they keep together.
 #[derive(Clone, Debug)]
@@ -64,6 +64,12 @@ impl DeviceWorld {
 
     /// Whether the server has something of this operation that the device has not.
     pub(crate) fn can_pull(&self, state: &State, device: u8, operation: u8) -> bool {
+        if self.corrects() {
+            // Of its own it hears what became of it.
+            let has = state.held[usize::from(device)].of(operation) > 0;
+            let new = if self.maker(operation) == device { state.entry(operation) == Entry::Queued } else { !has };
+            return new && state.is_recorded(operation) && self.is_next_to_pull(state, device, operation);
+        }
         let has = self.named(state, device.into(), operation);
         let there = state.held[SERVER].of(operation);
         match self.devices.op_id {
@@ -78,7 +84,8 @@ impl DeviceWorld {
             return 0;
         }
         let held = state.held[usize::from(device)];
-        let latest = self.operations().filter(|op| held.of(*op) > 0).map(|op| state.times[usize::from(op)]).max();
+        let latest = self.operations().filter(|op| held.of(*op) > 0).map(|op| self.time_at(state, device.into(), op));
+        let latest = latest.max();
         let wall = state.wall(device) << 4;
         let after = latest.map_or(0, |time| time + 1);
         match self.devices.clock {
@@ -92,7 +99,9 @@ impl DeviceWorld {
     pub(crate) fn take(&self, state: &mut State, replica: usize, operation: u8) {
         state.held[replica].add(operation);
         let shown = state.shown[replica];
-        if self.devices.target == Target::Register && (shown == NOTHING || self.wins(state, operation, shown)) {
+        if self.corrects() {
+            self.show_anew(state);
+        } else if self.devices.target == Target::Register && (shown == NOTHING || self.wins(state, operation, shown)) {
             state.shown[replica] = operation;
         }
     }
@@ -100,16 +109,28 @@ impl DeviceWorld {
     /// Whether an operation that arrives is shown instead of the one that is shown now.
     fn wins(&self, state: &State, new: u8, shown: u8) -> bool {
         let time = |op: u8| state.times[usize::from(op)];
+        self.beats((time(new), new), (time(shown), shown))
+    }
+
+    /// The same, given both with their event times.
+    pub(crate) fn beats(&self, new: (u8, u8), shown: (u8, u8)) -> bool {
         // Operations are numbered by device, then by name.
-        let later = (time(new), new) > (time(shown), shown);
+        let later = new > shown;
         match (self.devices.merge, self.devices.ties) {
             (Merge::FirstArrival, _) => false,
             (Merge::LastArrival, _) => true,
             (Merge::Latest, Ties::Device) => later,
-            (Merge::Latest, Ties::Arrival) => time(new) >= time(shown),
+            (Merge::Latest, Ties::Arrival) => new.0 >= shown.0,
             (Merge::Earliest, Ties::Device) => !later,
-            (Merge::Earliest, Ties::Arrival) => time(new) < time(shown),
+            (Merge::Earliest, Ties::Arrival) => new.0 < shown.0,
         }
+    }
+
+    /// Whether this device's clock will be read again: for an operation that it makes, or by the server that applies one.
+    pub(crate) fn clock_matters(&self, state: &State, device: u8) -> bool {
+        let mut own = self.operations().filter(|op| self.maker(*op) == device);
+        self.devices.reads_clock()
+            && own.any(|op| state.entry(op) == Entry::Unmade || self.corrects() && !state.is_recorded(op))
     }
 
     /// Forgets what can't matter any more, so that states that differ in nothing else are one: copies of a request that the
@@ -124,7 +145,7 @@ impl DeviceWorld {
         }
         let mut read = false;
         for device in 0..self.devices.devices {
-            if self.devices.reads_clock() && self.next(state, device).is_some() {
+            if self.clock_matters(state, device) {
                 read = true;
             } else {
                 state.offsets[usize::from(device)] = 0;
@@ -133,7 +154,9 @@ impl DeviceWorld {
         if !read {
             (state.tick, state.busy) = (0, 0);
         }
-        if self.operations().all(|op| state.entry(op) != Entry::Unmade) {
+        if self.corrects() {
+            self.tidy_times(state);
+        } else if self.operations().all(|op| state.entry(op) != Entry::Unmade) {
             let times = state.times;
             let made = &times[..usize::from(self.devices.total())];
             for (rank, time) in state.times.iter_mut().zip(made) {
@@ -154,6 +177,10 @@ pub struct State {
     pub(crate) offsets: [i8; DEVICES],
     /// The event time of each operation: the wall clock's in the high half, logical time in the low half.
     pub(crate) times: [u8; OPERATIONS],
+    /// The event time that the server has given each operation, if it corrects them.
+    pub(crate) given: [u8; OPERATIONS],
+    /// The latest event time that was confirmed to the device when it made each operation, until the server has it: if it corrects them.
+    pub(crate) after: [u8; OPERATIONS],
     /// The operations (a bit each) that each operation was made after seeing, itself or through others.
     pub(crate) seen: [u8; OPERATIONS],
     /// What its device knows of each operation.
@@ -221,6 +248,8 @@ impl State {
         busy: 0,
         offsets: [0; DEVICES],
         times: [0; OPERATIONS],
+        given: [0; OPERATIONS],
+        after: [0; OPERATIONS],
         seen: [0; OPERATIONS],
         entries: [Entry::Unmade; OPERATIONS],
         requests: Counts(0),

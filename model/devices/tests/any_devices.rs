@@ -5,7 +5,7 @@ mod common;
 
 use common::search;
 use proptest::prelude::*;
-use settled_devices_model::description::{Apply, Clock, Merge, OpId, Queue, Target, Ties};
+use settled_devices_model::description::{Apply, Clock, Dating, Merge, OpId, Queue, Redated, Target, Ties};
 use settled_devices_model::{DeviceWorld, Devices, FAULTS};
 use settled_explorer::{Budget, Fault, Faults, Readable, System};
 
@@ -27,21 +27,32 @@ fn devices() -> impl Strategy<Value = Devices> {
         select(vec![Merge::Latest, Merge::Earliest, Merge::FirstArrival, Merge::LastArrival]),
         select(vec![Ties::Device, Ties::Arrival]),
         select(vec![Clock::HybridLogical, Clock::Logical, Clock::Wall]),
+        select(vec![
+            (Dating::Device, Redated::TakenOver),
+            (Dating::Server, Redated::TakenOver),
+            (Dating::Server, Redated::Kept),
+        ]),
         select(vec![Apply::Atomic, Apply::ResultAfter]),
         select(vec![OpId::Device, OpId::Server]),
         select(vec![Queue::UntilAcknowledged, Queue::UntilSent]),
     )
-        .prop_map(|((devices, operations), target, merge, ties, clock, apply, op_id, queue)| Devices {
-            devices,
-            operations,
-            target,
-            merge,
-            ties,
-            clock,
-            apply,
-            op_id,
-            queue,
+        .prop_map(|((devices, operations), target, merge, ties, clock, (dating, redated), apply, op_id, queue)| {
+            Devices { devices, operations, target, merge, ties, clock, dating, redated, apply, op_id, queue }
         })
+}
+
+/// Devices whose server corrects event times: that goes with few other choices.
+fn corrected() -> impl Strategy<Value = Devices> {
+    use prop::sample::select;
+    let choices = (select(vec![Merge::Latest, Merge::Earliest]), select(vec![Redated::TakenOver, Redated::Kept]));
+    (1u8..=3, 1u8..=2, choices).prop_map(|(devices, operations, (merge, redated))| Devices {
+        devices,
+        operations,
+        merge,
+        dating: Dating::Server,
+        redated,
+        ..Devices::default()
+    })
 }
 
 fn sound() -> impl Strategy<Value = Devices> {
@@ -57,7 +68,11 @@ fn sound() -> impl Strategy<Value = Devices> {
             clock => clock,
         };
         let sound = Devices { devices, operations, target: any.target, ..Devices::default() };
-        if register { Devices { merge, clock, ..sound } } else { sound }
+        match (register, any.dating) {
+            (true, Dating::Server) => Devices { merge, dating: any.dating, ..sound },
+            (true, Dating::Device) => Devices { merge, clock, ..sound },
+            (false, _) => sound,
+        }
     })
 }
 
@@ -92,7 +107,7 @@ proptest! {
 
     #[test]
     fn any_description_is_refused_or_can_be_explored(
-        devices in devices(),
+        devices in prop_oneof![3 => devices(), 1 => corrected()],
         faults in faults(4),
         choices in prop::collection::vec(any::<prop::sample::Index>(), 80),
     ) {
@@ -135,6 +150,9 @@ fn what_can_t_be_built_is_refused_by_field() {
     assert_eq!(refused(Devices { devices: 3, ..sound }, none).field, "operations");
     let counter = Devices { target: Target::Counter, ..sound };
     assert_eq!(refused(Devices { clock: Clock::Wall, ..counter }, none).field, "clock");
+    assert_eq!(refused(Devices { redated: Redated::Kept, ..sound }, none).field, "redated");
+    assert_eq!(refused(Devices { dating: Dating::Server, clock: Clock::Wall, ..sound }, none).field, "dating");
+    assert_eq!(refused(Devices { dating: Dating::Server, ..counter }, none).field, "dating");
     assert_eq!(refused(sound, Faults { duplicates: 5, ..none }).field, "duplicates");
     assert_eq!(DeviceWorld::new("", &sound, none).unwrap_err().field, "name");
     for fault in Fault::ALL.iter().filter(|fault| !FAULTS.contains(fault)) {

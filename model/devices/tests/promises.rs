@@ -4,7 +4,7 @@
 mod common;
 
 use common::{Found, search};
-use settled_devices_model::description::{Apply, Clock, Merge, OpId, Queue, Target, Ties};
+use settled_devices_model::description::{Apply, Clock, Dating, Merge, OpId, Queue, Redated, Target, Ties};
 use settled_devices_model::{DeviceWorld, Devices, FAULTS};
 use settled_explorer::PropertyName::{self, AtMostOnce, CanSettle, CausalRespect, Convergence, Settles};
 use settled_explorer::{Fault, Faults, PropertySet, Trace};
@@ -196,4 +196,35 @@ fn traces_tell_what_happened() {
     );
     assert_eq!(last.state.callers[0], "device 1: holds 1a, 2a; shows 2a; not acknowledged: 1a");
     assert_eq!(last.state.ledger, ["2a is recorded as applied"]);
+}
+
+fn corrected() -> Devices {
+    Devices { dating: Dating::Server, ..Devices::default() }
+}
+
+#[test]
+fn corrected_times_keep_every_promise() {
+    let found = holds(corrected(), &[Fault::ClockSkew, Fault::ClockJump]);
+    assert_eq!(found.states, 276_116);
+    holds(corrected(), &[Fault::ClockSkew, Fault::LostReply]);
+    let three = Devices { dating: Dating::Server, ..three() };
+    holds(three, &[Fault::ClockSkew, Fault::LostReply]);
+    let one = Devices { operations: 1, ..corrected() };
+    for devices in [one, Devices { merge: Merge::Earliest, ..one }] {
+        holds(devices, FAULTS);
+    }
+    let restless = Faults { clock_skews: 1, clock_jumps: 3, lost_replies: 1, ..Faults::default() };
+    let alone = Devices { devices: 1, ..corrected() };
+    let found = search(&DeviceWorld::new("devices", &alone, restless).unwrap());
+    assert!(found.violated().is_empty(), "{:#?}", found.traces);
+}
+
+#[test]
+fn who_keeps_a_time_that_was_corrected_diverges() {
+    for devices in [Devices { operations: 1, ..corrected() }, corrected()] {
+        let devices = Devices { redated: Redated::Kept, ..devices };
+        for fault in [Fault::ClockSkew, Fault::ClockJump] {
+            breaks(devices, Some(fault), &[Convergence, CausalRespect]);
+        }
+    }
 }

@@ -58,7 +58,7 @@ properties! {
     NoOverlap "no overlap" "two effects on one resource never overlap"
         "The tool never works on two requests for one resource at once. Said where effects last and share a resource.",
     Convergence "convergence" "replicas that have seen the same operations are equal, whatever the order, the duplicates, the clocks"
-        "In every state, any two replicas that hold the same set of operations show the same value. Said of devices.",
+        "In every state, any two replicas that hold the same set of operations show the same value; where the server corrects event times, a device that has not heard of them does not hold the same yet. Said of devices.",
     CausalRespect "causal respect" "an update made after seeing another wins over it, whatever the clocks"
         "No replica that holds both shows the earlier of two updates of which one was made after seeing the other. Said of devices.",
     Settles "settles" "once faults stop, every operation ends settled or escalated"

@@ -189,6 +189,28 @@ fn each_operation_is_applied_once_whoever_is_killed() {
 }
 
 #[test]
+fn what_was_refused_is_shown_until_it_is_dismissed() {
+    let place = tempfile::tempdir().unwrap();
+    std::fs::write(place.path().join("schema.toml"), SCHEMA).unwrap();
+    let server = Server::start(place.path());
+    // The device has a kind that the server lacks, and does not say that its schema is a later one.
+    std::fs::write(place.path().join("schema.toml"), format!("{SCHEMA}[kinds.note]\ntext = \"latest\"\n")).unwrap();
+    let devices = Devices { place: place.path().to_owned(), random: Rng::with_seed(1) };
+    let run = |words: &[&str]| String::from_utf8(devices.command(0, words).output().unwrap().stdout).unwrap();
+    run(&["act", "note/1", "text=hello"]);
+    run(&["act", "votes", "+=2"]);
+    let synced = run(&["run", "--url", &server.url]);
+    assert!(synced.starts_with("1 applied, 1 pulled, 1 refused"), "{synced}");
+    let dismissed = run(&["dismiss"]);
+    assert!(dismissed.contains(" on note/1: there are no targets of the kind `note`"), "{dismissed}");
+    assert!(dismissed.ends_with("\n1 dismissed\n"), "{dismissed}");
+    assert_eq!(run(&["dismiss"]), "0 dismissed\n");
+    let shown = devices.show(0);
+    assert_eq!((&shown["pending"], &shown["refused"]), (&0.into(), &Value::Array(vec![])));
+    assert_eq!(shown["targets"], serde_json::json!({ "votes": 2 }));
+}
+
+#[test]
 fn the_demonstration_ends_well() {
     let output = Command::new(settled()).args(["sync", "demo"]).output().unwrap();
     let text = String::from_utf8(output.stdout).unwrap();

@@ -22,6 +22,7 @@ enum SyncCommand {
     Act(device::ActArgs),
     Run(device::RunArgs),
     Show(device::ShowArgs),
+    Dismiss(device::DismissArgs),
     Serve(serve::ServeArgs),
 }
 
@@ -32,6 +33,7 @@ pub fn run(args: SyncArgs) -> Result<Exit, Failure> {
         SyncCommand::Act(args) => device::act(&args),
         SyncCommand::Run(args) => device::run(&args),
         SyncCommand::Show(args) => device::show(&args),
+        SyncCommand::Dismiss(args) => device::dismiss(&args),
         SyncCommand::Serve(args) => serve::run(args),
     }
 }

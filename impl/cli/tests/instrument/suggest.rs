@@ -38,7 +38,9 @@ fn every_suggestion_holds_and_breaks_nothing() {
     let mut repaired = 0;
     for (name, _) in library::SHIPPED {
         // Ours hold, and what is large takes its time: exploring those here would show nothing more.
-        if name.starts_with("settled-") || ["devices-sound", "mcp-sep-3182", "ietf-idempotency-key"].contains(name) {
+        if name.starts_with("settled-")
+            || ["devices-sound", "devices-clocks-off", "mcp-sep-3182", "ietf-idempotency-key"].contains(name)
+        {
             continue;
         }
         let description = library::load(name).unwrap();

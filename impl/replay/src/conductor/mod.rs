@@ -27,6 +27,7 @@ use crate::devices::Replica;
 use crate::judge::Evidence;
 use crate::wire::{Frame, FromPart, Gate, Keys, OpAnswer, Reply, Role, Told, Which};
 
+pub use self::offline::Walls;
 pub use self::parts::Program;
 
 /// Reality did something else than was expected.

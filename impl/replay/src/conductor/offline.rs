@@ -4,6 +4,15 @@ use super::{AtTool, InTransit, Parted, Stage};
 use crate::devices::Replica;
 use crate::wire::{Delivery, Frame, How, Role, ToPart, Which};
 
+/// What wall clocks say when a device's request arrives.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Walls {
+    /// The server's.
+    pub ours: u64,
+    /// The device's.
+    pub theirs: u64,
+}
+
 impl Stage {
     pub(super) fn accept_operation(&mut self, connection: u64, frame: Frame) {
         let key = match &frame {
@@ -59,9 +68,9 @@ impl Stage {
         self.on_its_way(operation).await.map(drop)
     }
 
-    async fn at_the_server(&mut self, what: InTransit, how: How) -> Result<(), Parted> {
+    async fn at_the_server(&mut self, what: InTransit, how: How, clocks: Walls) -> Result<(), Parted> {
         let number = self.number();
-        let delivery = Delivery { number, frame: what.frame.clone(), how, now: 0 };
+        let delivery = Delivery { number, frame: what.frame.clone(), how, now: clocks.ours, theirs: clocks.theirs };
         self.at_tool.insert(number, AtTool { what, stopped: false, working: false });
         self.hand_to(Role::Server, delivery);
         self.until(
@@ -83,12 +92,18 @@ impl Stage {
     ///
     /// # Errors
     /// If it is not on its way.
-    pub async fn operation_arrives(&mut self, operation: u8, how: How, acknowledged: bool) -> Result<(), Parted> {
+    pub async fn operation_arrives(
+        &mut self,
+        operation: u8,
+        how: How,
+        acknowledged: bool,
+        clocks: Walls,
+    ) -> Result<(), Parted> {
         let at = self.on_its_way(operation).await?;
         let what = self.in_transit.remove(at);
         let Frame::Operation(of) = &what.frame else { return Ok(()) };
         let device = of.device;
-        self.at_the_server(what, how).await?;
+        self.at_the_server(what, how, clocks).await?;
         if how == How::StopAfter {
             self.kill_and_restart(Role::Server).await?;
         }
@@ -153,7 +168,7 @@ impl Stage {
             )
             .await?;
         let what = self.in_transit.remove(at);
-        self.at_the_server(what, How::Answered).await?;
+        self.at_the_server(what, How::Answered, Walls::default()).await?;
         self.comes_back(device).await
     }
 }

@@ -10,7 +10,7 @@ impl Stage {
     /// delivery's number.
     pub(super) async fn deliver(&mut self, what: InTransit, how: How) -> Result<u64, Parted> {
         let number = self.number();
-        let delivery = Delivery { number, frame: what.frame.clone(), how, now: self.units };
+        let delivery = Delivery { number, frame: what.frame.clone(), how, now: self.units, theirs: 0 };
         self.note(format!("tool: gets {:?}, {how:?}", what.frame));
         self.at_tool.insert(number, AtTool { what, stopped: false, working: false });
         self.hand_to(Role::Tool, delivery);

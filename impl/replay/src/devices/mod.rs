@@ -4,4 +4,4 @@ mod play;
 mod replica;
 
 pub use play::{replay, survive};
-pub use replica::{Operation, Replica};
+pub use replica::{Operation, Replica, pack, unpack};

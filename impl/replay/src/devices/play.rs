@@ -1,11 +1,11 @@
 //! The moves of devices and their server, made for real.
 
-use settled_devices_model::description::{OpId, Target};
+use settled_devices_model::description::{Dating, OpId, Target};
 use settled_devices_model::{DeviceWorld, Devices, Move};
 use settled_model::{Description, Faults, PropertyName, Readable, Rules, Trace};
 
 use super::{Operation, Replica};
-use crate::conductor::{Options, Parted, Stage};
+use crate::conductor::{Options, Parted, Stage, Walls};
 use crate::outcome::{Files, Outcome, Verdict, not_begun};
 use crate::run::{TraceError, walk};
 use crate::safe::Survival;
@@ -69,10 +69,14 @@ pub async fn replay(trace: &Trace, options: &Options) -> Result<Outcome, TraceEr
 /// If the trace's description can't be used, or it is no run of it.
 pub async fn survive(trace: &Trace, options: &Options) -> Result<Survival, TraceError> {
     let Schedule { devices: theirs, steps, .. } = Schedule::of(trace)?;
-    let Devices { devices, operations, target, .. } = theirs;
-    let devices = Devices { devices, operations, target, ..Devices::default() };
-    let mut survival = Survival::of(trace, "devices-sound");
-    let name = format!("devices-sound.{}.{}", trace.protocol, trace.property.name().replace(' ', "-"));
+    let Devices { devices, operations, target, dating, .. } = theirs;
+    let devices = Devices { devices, operations, target, dating, ..Devices::default() };
+    let sound = match dating {
+        Dating::Device => "devices-sound",
+        Dating::Server => "devices-clocks-off",
+    };
+    let mut survival = Survival::of(trace, sound);
+    let name = format!("{sound}.{}.{}", trace.protocol, trace.property.name().replace(' ', "-"));
     let files = match Files::new(options, &name) {
         Ok(files) => files,
         Err(broken) => return Ok(Survival { broken: Some(broken), ..survival }),
@@ -184,13 +188,13 @@ impl Play<'_> {
                 let (replica, _) = self.stage.show(Role::Device(device)).await?;
                 let own = replica.held.iter().filter(|held| held.device == device).map(|held| held.number + 1).max();
                 let operation = own.unwrap_or(device * self.devices.operations);
-                let offset = self.times.offsets.get(usize::from(device)).copied().unwrap_or(0);
-                self.stage.device_makes(device, operation, self.times.tick.saturating_add_signed(offset)).await
+                let wall = self.walls(device).theirs;
+                self.stage.device_makes(device, operation, wall).await
             }
             Move::Send(op) => self.stage.device_sends(device_of(op, &self.devices), op).await,
-            Move::Arrive(op) => self.stage.operation_arrives(op, How::Answered, true).await,
-            Move::LoseReply(op) => self.stage.operation_arrives(op, How::Answered, false).await,
-            Move::Crash(op) => self.stage.operation_arrives(op, How::StopAfter, false).await,
+            Move::Arrive(op) => self.arrives(op, How::Answered, true).await,
+            Move::LoseReply(op) => self.arrives(op, How::Answered, false).await,
+            Move::Crash(op) => self.arrives(op, How::StopAfter, false).await,
             Move::LoseRequest(op) => self.stage.operation_lost(op).await,
             Move::Duplicate(op) => self.stage.operation_doubled(op).await,
             Move::Restart(device) => self.stage.device_restarts(device).await,
@@ -218,8 +222,9 @@ impl Play<'_> {
             }
             Move::Pull { device, operation } => {
                 let server = self.server().await?;
-                let (replica, _) = self.stage.show(Role::Device(device)).await?;
-                server.held.iter().any(|held| held.number == operation && !replica.has(held.name))
+                let (replica, queued) = self.stage.show(Role::Device(device)).await?;
+                let hears = self.devices.dating == Dating::Server && queued.contains(&operation);
+                server.held.iter().any(|held| held.number == operation && (hears || !replica.has(held.name)))
             }
             // A server that has it recorded does not come to where it was to be killed.
             Move::Crash(op) => {
@@ -234,6 +239,29 @@ impl Play<'_> {
             self.make_move(what).await?;
         }
         Ok(there)
+    }
+
+    /// What wall clocks say when a device's request arrives.
+    fn walls(&self, device: u8) -> Walls {
+        let offset = self.times.offsets.get(usize::from(device)).copied().unwrap_or(0);
+        Walls { ours: self.times.tick, theirs: self.times.tick.saturating_add_signed(offset) }
+    }
+
+    async fn arrives(&mut self, op: u8, how: How, acknowledged: bool) -> Result<(), Parted> {
+        let walls = self.walls(op / self.devices.operations);
+        self.stage.operation_arrives(op, how, acknowledged, walls).await
+    }
+
+    /// Of each replica, whether it is a device that has not heard what became of all that it made, which makes a difference if the server
+    /// corrects event times.
+    async fn waiting(&mut self) -> Result<Vec<bool>, Parted> {
+        let mut waiting = Vec::new();
+        for device in 0..self.devices.devices {
+            let (_, queued) = self.stage.show(Role::Device(device)).await?;
+            waiting.push(self.devices.dating == Dating::Server && !queued.is_empty());
+        }
+        waiting.push(false);
+        Ok(waiting)
     }
 
     async fn server(&mut self) -> Result<Replica, Parted> {
@@ -289,11 +317,17 @@ impl Play<'_> {
         let replicas = self.replicas().await?;
         Ok(match property {
             PropertyName::AtMostOnce => self.effects().await?.into_iter().any(|effects| effects > 1),
-            PropertyName::Convergence => replicas.iter().any(|one| {
-                replicas.iter().any(|other| {
-                    self.same(one) == self.same(other) && one.value(&self.devices) != other.value(&self.devices)
+            PropertyName::Convergence => {
+                // What a device has not heard of has no event time there yet.
+                let waiting = self.waiting().await?;
+                let settled: Vec<_> =
+                    replicas.iter().zip(waiting).filter(|(_, waits)| !waits).map(|(replica, _)| replica).collect();
+                settled.iter().any(|one| {
+                    settled.iter().any(|other| {
+                        self.same(one) == self.same(other) && one.value(&self.devices) != other.value(&self.devices)
+                    })
                 })
-            }),
+            }
             PropertyName::CausalRespect => replicas.iter().any(|replica| {
                 let shown = replica.shown(&self.devices);
                 let later = |held: &Operation| shown.is_some_and(|shown| held.seen.contains(&shown));
@@ -337,7 +371,7 @@ impl Play<'_> {
                 self.stage.device_sends(device, op).await?;
             }
             while self.stage.is_on_its_way(op) {
-                self.stage.operation_arrives(op, How::Answered, true).await?;
+                self.arrives(op, How::Answered, true).await?;
             }
         }
         let server = self.server().await?;

@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 use settled_devices_model::Devices;
 use settled_devices_model::description::{Merge, Target, Ties};
+use settled_protocol::merge::{HybridTime, Times};
 
 /// An operation, as it is sent.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -11,8 +12,12 @@ pub struct Operation {
     pub number: u8,
     /// The device that made it.
     pub device: u8,
-    /// Its event time.
+    /// Its event time at whoever holds it: the wall clock's part, and in the last four bits a count.
     pub time: u64,
+    /// The event time that its device gave it.
+    pub made: u64,
+    /// The latest event time that was confirmed to its device when it was made.
+    pub after: u64,
     /// The operations that it was made after seeing, itself or through others.
     pub seen: Vec<u8>,
     /// What it is called: by its number, or by a larger one that the server gave it.
@@ -51,10 +56,29 @@ impl Replica {
         }
     }
 
+    /// What is known of a device's event times to somebody who has heard of these of its operations.
+    pub fn times_of(&self, device: u8, heard: impl Fn(&Operation) -> bool) -> Times {
+        let mut times = Times::default();
+        for held in self.held.iter().filter(|held| held.device == device && heard(held)) {
+            times.note(unpack(held.made), unpack(held.time));
+        }
+        times
+    }
+
     /// The latest event time that it holds.
     pub fn latest(&self) -> Option<u64> {
         self.held.iter().map(|held| held.time).max()
     }
+}
+
+/// An event time as the core has it.
+pub fn unpack(time: u64) -> HybridTime {
+    HybridTime { millis: time >> 4, count: (time & 0xf) as u32 }
+}
+
+/// An event time as it is sent.
+pub fn pack(time: HybridTime) -> u64 {
+    time.millis << 4 | u64::from(time.count.min(0xf))
 }
 
 /// Whether an operation that arrives is shown instead of the one that is shown now.

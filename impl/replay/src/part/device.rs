@@ -2,13 +2,13 @@
 
 use serde::{Deserialize, Serialize};
 use settled_devices_model::Devices;
-use settled_devices_model::description::{Clock, Queue, Target};
+use settled_devices_model::description::{Clock, Dating, Queue, Redated, Target};
 use tokio::io::BufReader;
 use tokio::net::TcpStream;
 use tokio::sync::mpsc;
 
 use super::{PartError, join};
-use crate::devices::{Operation, Replica};
+use crate::devices::{Operation, Replica, pack, unpack};
 use crate::link::{self, Link};
 use crate::wire::{Frame, FromPart, Reply, Role, Spec, ToPart};
 
@@ -56,7 +56,7 @@ pub async fn run(spec: Spec, number: u8) -> Result<(), PartError> {
                 }
                 Some(ToPart::Pull { operation }) => device.pull(operation),
                 Some(ToPart::Show { id }) => {
-                    let (replica, queue) = (device.kept.replica.clone(), &device.kept.queue);
+                    let (replica, queue) = (device.shown(), &device.kept.queue);
                     link.say(FromPart::Shown { id, replica, queued: queue.iter().map(|(op, _)| *op).collect() });
                 }
                 Some(ToPart::Ping { id }) => link.say(FromPart::Ack { id }),
@@ -65,11 +65,8 @@ pub async fn run(spec: Spec, number: u8) -> Result<(), PartError> {
             },
             Some(news) = heard.recv() => {
                 match news {
-                    News::Acknowledged(operation, name) => device.acknowledged(operation, name)?,
-                    News::Pulled(operation) => {
-                        device.kept.replica.held.push(operation);
-                        device.keep()?;
-                    }
+                    News::Acknowledged(operation, name, times) => device.acknowledged(operation, name, &times)?,
+                    News::Pulled(operation) => device.pulled(operation)?,
                     News::Nothing => {}
                 }
                 link.say(FromPart::Heard);
@@ -80,7 +77,7 @@ pub async fn run(spec: Spec, number: u8) -> Result<(), PartError> {
 
 /// What came over the network.
 enum News {
-    Acknowledged(u8, u32),
+    Acknowledged(u8, u32, Vec<(u8, u64)>),
     Pulled(Operation),
     Nothing,
 }
@@ -109,7 +106,10 @@ impl Device {
             (_, Clock::Logical) => after,
             (_, Clock::Wall) => wall << 4,
         };
-        let operation = Operation { number, device: self.number, time, seen, name: u32::from(number) };
+        let confirmed = self.kept.replica.held.iter().filter(|held| !self.waits_for(held));
+        let after = confirmed.map(|held| held.time).max().unwrap_or(0);
+        let name = u32::from(number);
+        let operation = Operation { number, device: self.number, time, made: time, after, seen, name };
         self.kept.replica.held.push(operation);
         self.kept.queue.push((number, false));
         self.keep()
@@ -128,15 +128,17 @@ impl Device {
         self.keep()?;
         let (network, news) = (self.network, self.news.clone());
         tokio::spawn(async move {
-            if let Ok(Some(Reply::Acknowledged(name))) = ask(network, &Frame::Operation(operation)).await {
-                let _ = news.send(News::Acknowledged(number, name));
+            if let Ok(Some(Reply::Acknowledged { name, times })) = ask(network, &Frame::Operation(operation)).await {
+                let _ = news.send(News::Acknowledged(number, name, times));
             }
         });
         Ok(())
     }
 
     fn pull(&self, operation: u8) {
-        let held = self.kept.replica.held.iter().map(|held| held.name).collect();
+        // Of its own it hears at which event time the server has it.
+        let hears = |held: &&Operation| self.devices.dating == Dating::Server && self.waits_for(held);
+        let held = self.kept.replica.held.iter().filter(|held| !hears(held)).map(|held| held.name).collect();
         let frame = Frame::Pull { operation, held };
         let (network, news) = (self.network, self.news.clone());
         tokio::spawn(async move {
@@ -148,8 +150,45 @@ impl Device {
         });
     }
 
-    fn acknowledged(&mut self, number: u8, name: u32) -> std::io::Result<()> {
+    /// Whether it has not heard what became of an operation that it made.
+    fn waits_for(&self, held: &Operation) -> bool {
+        held.device == self.number && self.kept.queue.iter().any(|(op, _)| *op == held.number)
+    }
+
+    /// What it holds, with the event times by which it shows it: what it made last stays so while the server moves what it made before.
+    fn shown(&self) -> Replica {
+        let mut replica = self.kept.replica.clone();
+        if self.devices.dating == Dating::Server {
+            let times = replica.times_of(self.number, |held| !self.waits_for(held));
+            for held in replica.held.iter_mut().filter(|held| self.waits_for(held)) {
+                held.time = pack(times.shown(unpack(held.time)));
+            }
+        }
+        replica
+    }
+
+    fn heard(&mut self, number: u8, time: u64) {
         self.kept.queue.retain(|(op, _)| *op != number);
+        let own = self.kept.replica.held.iter_mut().find(|held| held.device == self.number && held.number == number);
+        if let Some(own) = own.filter(|_| self.devices.redated == Redated::TakenOver) {
+            own.time = time;
+        }
+    }
+
+    fn pulled(&mut self, operation: Operation) -> std::io::Result<()> {
+        if self.waits_for(&operation) {
+            self.heard(operation.number, operation.time);
+        } else {
+            self.kept.replica.held.push(operation);
+        }
+        self.keep()
+    }
+
+    fn acknowledged(&mut self, number: u8, name: u32, times: &[(u8, u64)]) -> std::io::Result<()> {
+        self.kept.queue.retain(|(op, _)| *op != number);
+        for (number, time) in times {
+            self.heard(*number, *time);
+        }
         if let Some(own) = self.kept.replica.held.iter_mut().find(|held| held.name == u32::from(number)) {
             own.name = name;
         }

@@ -6,12 +6,13 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 use settled_devices_model::Devices;
-use settled_devices_model::description::{Apply, OpId};
+use settled_devices_model::description::{Apply, Dating, OpId};
+use settled_protocol::merge::Clocks;
 use tokio::io::BufReader;
 use tokio::net::{TcpListener, TcpStream};
 
 use super::{PartError, join};
-use crate::devices::{Operation, Replica};
+use crate::devices::{Operation, Replica, pack, unpack};
 use crate::link::{self, Link};
 use crate::wire::{Delivery, Frame, FromPart, How, Reply, Role, Spec, ToPart};
 
@@ -93,7 +94,11 @@ impl Server {
                     operation.name = FIRST_NAME + self.replica.held.len() as u32;
                 }
                 let name = operation.name;
+                let device = operation.device;
                 if !self.recorded.contains(&name) {
+                    if self.devices.dating == Dating::Server {
+                        self.date(&mut operation, Clocks { theirs: delivery.theirs, ours: delivery.now, bound: 0 });
+                    }
                     let at_once = self.devices.apply == Apply::Atomic;
                     self.write(&Line::Applied { operation: operation.clone(), recorded: at_once })?;
                     self.replica.held.push(operation);
@@ -105,7 +110,10 @@ impl Server {
                     }
                     self.recorded.push(name);
                 }
-                Reply::Acknowledged(name)
+                let own = self.replica.held.iter().filter(|held| held.device == device);
+                let corrects = self.devices.dating == Dating::Server;
+                let times = own.filter(|_| corrects).map(|held| (held.number, held.time)).collect();
+                Reply::Acknowledged { name, times }
             }
             Frame::Pull { operation, held } => {
                 let new = |op: &&Operation| op.number == operation && !held.contains(&op.name);
@@ -114,6 +122,13 @@ impl Server {
             _ => Reply::Error,
         };
         link::write(&mut to, &reply).await
+    }
+
+    fn date(&self, operation: &mut Operation, clocks: Clocks) {
+        let times = self.replica.times_of(operation.device, |_| true);
+        let latest = self.replica.latest().unwrap_or(0);
+        let given = clocks.redate(unpack(operation.made), unpack(operation.after), &times, unpack(latest));
+        operation.time = given.map_or(operation.made, pack);
     }
 
     fn write(&mut self, line: &Line) -> std::io::Result<()> {

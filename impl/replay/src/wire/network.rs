@@ -90,8 +90,13 @@ pub enum Reply {
     Sealed,
     /// A caller is told so.
     Told(Told),
-    /// The server knows the operation, under this name.
-    Acknowledged(u32),
+    /// The server knows the operation.
+    Acknowledged {
+        /// Its name.
+        name: u32,
+        /// The device's operations that the server has, and the event times that it gave them, if it corrects event times.
+        times: Vec<(u8, u64)>,
+    },
     /// What a device asked its server for.
     Pulled(Option<Box<Operation>>),
 }
@@ -155,4 +160,6 @@ pub struct Delivery {
     pub how: How,
     /// The time, in the model's units.
     pub now: u64,
+    /// The time by the clock of the device that sent it.
+    pub theirs: u64,
 }

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use indexmap::IndexMap;
 use serde::{Deserialize, Serialize};
-use settled_protocol::merge::{HybridClock, HybridTime, Merged, Name, OpId, Operation};
+use settled_protocol::merge::{HybridClock, HybridTime, Merged, Name, OpId, Operation, Times};
 use settled_protocol::record::Millis;
 
 use super::entry::Entry;
@@ -42,6 +42,9 @@ pub(crate) struct Replica {
     pub(crate) last: Option<OpId>,
     /// The latest event time of all that the server has confirmed.
     pub(crate) confirmed: HybridTime,
+    /// What the server has made of the times of this device's operations, as far as it has heard.
+    #[serde(default)]
+    pub(crate) times: Times,
 }
 
 impl Replica {
@@ -59,6 +62,7 @@ impl Replica {
                     cursor: 0,
                     last: None,
                     confirmed: HybridTime::default(),
+                    times: Times::default(),
                 });
             }
             (replica, Entry::Whole(whole)) => *replica = Some(*whole),
@@ -84,7 +88,12 @@ impl Replica {
             Entry::Made(made) => self.pending.extend(made.into_iter().map(|sent| (sent.operation.op_id, sent))),
             Entry::Uploaded(answers) => self.uploaded(answers),
             Entry::Pulled { operations, cursor } => {
-                self.pending.retain(|id, _| !operations.iter().any(|applied| applied.operation.op_id == *id));
+                let times = &mut self.times;
+                self.pending.retain(|id, sent| {
+                    let applied = operations.iter().find(|applied| applied.operation.op_id == *id);
+                    applied.into_iter().for_each(|applied| times.note(sent.operation.time, applied.operation.time));
+                    applied.is_none()
+                });
                 if let Some(last) = operations.last() {
                     self.last = Some(last.operation.op_id);
                 }
@@ -114,6 +123,7 @@ impl Replica {
         for (operation, became) in over {
             match became {
                 Became::Applied { cursor, time, redated, .. } => {
+                    self.times.note(operation.time, time);
                     self.confirm(Applied { cursor, operation: Operation { time, ..operation }, redated });
                 }
                 Became::Refused { reason, message } => self.refused.push(Refused { operation, reason, message }),
@@ -158,10 +168,19 @@ impl Replica {
             .filter(|(name, _)| which(name))
             .map(|(name, state)| (name.clone(), state.clone()))
             .collect();
-        for Sent { operation, .. } in self.pending.values().filter(|sent| which(&sent.operation.target)) {
+        let mut times = self.times;
+        for Sent { operation, .. } in self.pending.values() {
+            // What the server has moved of this device's must not hide what was done after it.
+            let time = times.shown(operation.time);
+            times.note(operation.time, time);
+            if !which(&operation.target) {
+                continue;
+            }
             let Some(nothing) = schema.nothing(&operation.target) else { continue };
+            let moved = (time != operation.time).then(|| Operation { time, ..operation.clone() });
             // It was checked against this schema, or an earlier one, when it was made.
-            let _ = states.entry(operation.target.clone()).or_insert(nothing).apply(operation);
+            let _ =
+                states.entry(operation.target.clone()).or_insert(nothing).apply(moved.as_ref().unwrap_or(operation));
         }
         states
     }

@@ -1,16 +1,18 @@
-//! What becomes of uploads, decided on what is known of their operations, targets and devices. No input or output here.
+//! What becomes of uploads, by what is known of their operations, targets and devices. No input or output here: decided is in the
+//! protocol core.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 use settled_protocol::Digest;
-use settled_protocol::merge::{HybridTime, Merged, Name, OpId, Operation};
+use settled_protocol::merge::{
+    Arrival, Clocks, Decision, Fit, HybridTime, Known, Merged, Name, OpId, Operation, Times,
+};
 use settled_protocol::record::Millis;
 
 use super::StoreError;
-use super::dating::{Clocks, Times};
 use crate::schema::Schema;
-use crate::wire::{Answer, Became, Cursor, Refusal, Sent, Upload, Uploaded};
+use crate::wire::{Answer, Became, ClockCheck, Cursor, Refusal, Sent, Upload, Uploaded};
 
 /// The most bytes of an operation, as JSON.
 pub const LARGEST_OPERATION: usize = 64 << 10;
@@ -59,7 +61,7 @@ impl<'a> Wanted<'a> {
 
 /// What became of an operation before.
 #[derive(Clone, Debug)]
-pub(super) struct Known {
+pub(super) struct Before {
     pub fingerprint: Digest,
     pub is: Kept,
 }
@@ -119,7 +121,7 @@ pub(super) struct Batch {
     /// The latest event time of all operations.
     pub latest: HybridTime,
     pub devices: BTreeMap<Name, DeviceRow>,
-    pub known: HashMap<OpId, Known>,
+    pub known: HashMap<OpId, Before>,
     pub targets: BTreeMap<Name, TargetRow>,
     pub operations: Vec<NewOperation>,
     pub refusals: Vec<NewRefusal>,
@@ -130,7 +132,7 @@ impl Batch {
     pub fn apply(&mut self, received: &Received) -> Uploaded {
         let Received { upload, now, written } = received;
         let clocks = Clocks { theirs: upload.now, ours: *now, bound: self.bound };
-        let clock = clocks.check();
+        let clock = ClockCheck { ahead: clocks.ahead(), believed: clocks.believed(), bound: clocks.bound };
         let device = self.devices.entry(upload.device.clone()).or_default();
         (device.seen, device.ahead, device.believed) = (*now, clock.ahead, clock.believed);
         let decided = upload.operations.iter().zip(written).map(|(sent, (text, fingerprint))| Answer {
@@ -142,45 +144,56 @@ impl Batch {
 
     fn decide(&mut self, upload: &Upload, sent: &Sent, text: &str, fingerprint: Digest, clocks: &Clocks) -> Became {
         let operation = &sent.operation;
-        // Said of an upload, not of the operation: its own device may still send it, so this is not kept.
-        if operation.device != upload.device {
-            let message = format!("`{}` has made it, and has to send it: `{}` can't", operation.device, upload.device);
-            return Became::Refused { reason: Refusal::NotYours, message };
-        }
-        if let Some(known) = self.known.get(&operation.op_id) {
-            return known.answer(fingerprint);
-        }
-        let (reason, message) = match self.fits(operation, text) {
-            Ok(()) => match self.take(sent, text, fingerprint, clocks) {
-                Ok(applied) => return applied,
-                Err(misfit) => (Refusal::Unfit, misfit),
+        let arrival = Arrival {
+            own: operation.device == upload.device,
+            known: self.known.get(&operation.op_id).map_or(Known::No, |before| before.compare(fingerprint)),
+            fit: self.fit(operation, text),
+            newer: upload.schema > self.schema.version,
+        };
+        match arrival.decide() {
+            Decision::NotYours => {
+                let message =
+                    format!("`{}` has made it, and has to send it: `{}` can't", operation.device, upload.device);
+                Became::Refused { reason: Refusal::NotYours, message }
+            }
+            Decision::Conflict => {
+                let message = "another operation has this `op_id`: a name is given once, and never again".to_owned();
+                Became::Refused { reason: Refusal::Conflict, message }
+            }
+            Decision::Repeat(answer) => answer,
+            Decision::Apply => match self.take(sent, text, fingerprint, clocks) {
+                Ok(applied) => applied,
+                Err(misfit) => self.refuse(operation, fingerprint, (Refusal::Unfit, misfit)),
             },
-            Err(Unwanted::Later(message)) if upload.schema > self.schema.version => {
+            Decision::Hold((_, message)) => {
                 let (theirs, ours) = (upload.schema, self.schema.version);
                 let message = format!(
                     "{message} in version {ours} of the schema, which this server has; the device has {theirs}"
                 );
-                return Became::Held { message };
+                Became::Held { message }
             }
-            Err(Unwanted::Later(message)) => (Refusal::Unfit, message),
-            Err(Unwanted::Never(reason, message)) => (reason, message),
-        };
-        let (op_id, device) = (operation.op_id, operation.device.clone());
-        self.refusals.push(NewRefusal { op_id, fingerprint, device, reason, message: message.clone() });
-        let known = Known { fingerprint, is: Kept::Refused { reason, message: message.clone() } };
-        self.known.insert(op_id, known);
-        Became::Refused { reason, message }
+            Decision::Refuse(why) => self.refuse(operation, fingerprint, why),
+        }
     }
 
-    fn fits(&self, operation: &Operation, text: &str) -> Result<(), Unwanted> {
+    fn fit(&self, operation: &Operation, text: &str) -> Fit<(Refusal, String)> {
         if text.len() > LARGEST_OPERATION {
             let message = format!("it has {} bytes, and at most {LARGEST_OPERATION} are taken: split it", text.len());
-            return Err(Unwanted::Never(Refusal::TooLarge, message));
+            return Fit::Never((Refusal::TooLarge, message));
         }
-        self.schema.check(&operation.target, &operation.change).map_err(|unfit| match unfit.may_come() {
-            true => Unwanted::Later(unfit.to_string()),
-            false => Unwanted::Never(Refusal::Unfit, unfit.to_string()),
-        })
+        match self.schema.check(&operation.target, &operation.change) {
+            Ok(()) => Fit::Fits,
+            Err(unfit) if unfit.may_come() => Fit::Later((Refusal::Unfit, unfit.to_string())),
+            Err(unfit) => Fit::Never((Refusal::Unfit, unfit.to_string())),
+        }
+    }
+
+    fn refuse(&mut self, operation: &Operation, fingerprint: Digest, why: (Refusal, String)) -> Became {
+        let (op_id, device, (reason, message)) = (operation.op_id, operation.device.clone(), why);
+        self.refusals.push(NewRefusal { op_id, fingerprint, device, reason, message: message.clone() });
+        let is = Kept::Refused { reason, message: message.clone() };
+        self.known.insert(op_id, Before { fingerprint, is });
+        Became::Refused { reason, message }
     }
 
     /// Applies an operation: gives it its time and its cursor, and joins it into its target's state.
@@ -206,7 +219,7 @@ impl Batch {
         device.redated += u64::from(redated);
         self.latest = self.latest.max(time);
         let is = Kept::Applied { cursor: self.head, time, redated };
-        self.known.insert(operation.op_id, Known { fingerprint, is });
+        self.known.insert(operation.op_id, Before { fingerprint, is });
         let Operation { op_id, device, target, .. } = operation;
         self.operations.push(NewOperation {
             cursor: self.head,
@@ -222,21 +235,14 @@ impl Batch {
     }
 }
 
-enum Unwanted {
-    /// A later version of the schema may allow it.
-    Later(String),
-    Never(Refusal, String),
-}
-
-impl Known {
-    fn answer(&self, fingerprint: Digest) -> Became {
+impl Before {
+    fn compare(&self, fingerprint: Digest) -> Known<Became> {
         if self.fingerprint != fingerprint {
-            let message = "another operation has this `op_id`: a name is given once, and never again".to_owned();
-            return Became::Refused { reason: Refusal::Conflict, message };
+            return Known::Other;
         }
-        match self.is.clone() {
+        Known::Same(match self.is.clone() {
             Kept::Applied { cursor, time, redated } => Became::Applied { cursor, time, redated, repeated: true },
             Kept::Refused { reason, message } => Became::Refused { reason, message },
-        }
+        })
     }
 }

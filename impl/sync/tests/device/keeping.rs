@@ -146,6 +146,31 @@ fn a_clock_that_was_days_ahead_does_not_stay_ahead() {
 }
 
 #[test]
+fn what_was_done_last_stays_shown_while_the_server_moves_what_was_done_before() {
+    let dir = tempfile::tempdir().unwrap();
+    let clock = Clock::default();
+    let day = 86_400_000;
+    let now = 1_000 * day;
+    let open = || Device::open(dir.path(), schema(), options("a", &clock)).unwrap();
+    let mut server = Reference::new(schema());
+    let device = open();
+    clock.set(now - 3 * day);
+    device.act(name("task/1"), field("title", set(1))).unwrap();
+    let upload = device.upload(0, 9).unwrap();
+    for title in 2..4 {
+        device.act(name("task/1"), field("title", set(title))).unwrap();
+    }
+    device.uploaded(&server.upload(&upload, now)).unwrap();
+    assert!(server.log[0].redated && server.log[0].operation.time.millis == now);
+    assert_eq!((device.pending(), title(&device)), (2, Some(View::Value(3.into()))));
+    drop(device);
+    let device = open();
+    assert_eq!((device.pending(), title(&device)), (2, Some(View::Value(3.into()))));
+    sync(&device, &mut server);
+    assert_eq!((device.pending(), title(&device)), (0, Some(View::Value(3.into()))));
+}
+
+#[test]
 fn what_a_restored_server_has_lost_is_dropped_when_it_is_asked_for() {
     let dir = tempfile::tempdir().unwrap();
     let clock = Clock::default();

@@ -1,8 +1,8 @@
-//! What the server is to do, in the fewest words: the tests of devices hold against it, without its store.
+//! What the server does, without its store: it decides and dates by the same core.
 
 use std::collections::HashMap;
 
-use settled_protocol::merge::{HybridTime, Name, OpId, Operation};
+use settled_protocol::merge::{Arrival, Clocks, Decision, Fit, HybridTime, Known, Name, OpId, Operation, Times};
 use settled_sync::Schema;
 use settled_sync::wire::{Answer, Applied, Became, ClockCheck, Pulled, Refusal, Sent, Upload, Uploaded};
 
@@ -12,60 +12,67 @@ pub struct Reference {
     pub schema: Schema,
     pub log: Vec<Applied>,
     answers: HashMap<OpId, (Sent, Became)>,
-    last: HashMap<Name, HybridTime>,
+    times: HashMap<Name, Times>,
+    latest: HybridTime,
 }
 
 impl Reference {
     pub fn new(schema: Schema) -> Self {
-        Self { schema, log: Vec::new(), answers: HashMap::new(), last: HashMap::new() }
+        Self { schema, log: Vec::new(), answers: HashMap::new(), times: HashMap::new(), latest: HybridTime::default() }
     }
 
     pub fn upload(&mut self, upload: &Upload, now: u64) -> Uploaded {
-        let ahead = upload.now as i64 - now as i64;
-        let believed = ahead.unsigned_abs() <= BOUND;
+        let clocks = Clocks { theirs: upload.now, ours: now, bound: BOUND };
         let answers = upload.operations.iter().map(|sent| {
             let op_id = sent.operation.op_id;
-            Answer { op_id, is: self.one(upload, sent, believed, now) }
+            Answer { op_id, is: self.one(upload, sent, clocks) }
         });
         let answers = answers.collect();
-        let clock = ClockCheck { ahead, believed, bound: BOUND };
+        let clock = ClockCheck { ahead: clocks.ahead(), believed: clocks.believed(), bound: BOUND };
         Uploaded { answers, head: self.log.len() as u64, now, clock, most: 7 }
     }
 
-    fn one(&mut self, upload: &Upload, sent: &Sent, believed: bool, now: u64) -> Became {
-        match self.answers.get(&sent.operation.op_id) {
-            Some((known, _)) if known != sent => {
-                return Became::Refused { reason: Refusal::Conflict, message: String::new() };
-            }
-            Some((_, Became::Applied { cursor, time, redated, .. })) => {
-                return Became::Applied { cursor: *cursor, time: *time, redated: *redated, repeated: true };
-            }
-            Some((_, became)) => return became.clone(),
-            None => {}
-        }
-        if let Err(unfit) = self.schema.check(&sent.operation.target, &sent.operation.change) {
-            if unfit.may_come() && upload.schema > self.schema.version {
-                return Became::Held { message: unfit.to_string() };
-            }
-            let became = Became::Refused { reason: Refusal::Unfit, message: unfit.to_string() };
-            self.answers.insert(sent.operation.op_id, (sent.clone(), became.clone()));
-            return became;
-        }
-        let made = sent.operation.time;
-        let last = self.last.entry(upload.device.clone()).or_default();
-        let far = made.millis > now + BOUND;
-        let time = if believed && !far {
-            made
-        } else {
-            made.redated(if believed { made.millis } else { upload.now }, now, sent.after.max(*last))
+    fn one(&mut self, upload: &Upload, sent: &Sent, clocks: Clocks) -> Became {
+        let operation = &sent.operation;
+        let arrival = Arrival {
+            own: operation.device == upload.device,
+            known: match self.answers.get(&operation.op_id) {
+                None => Known::No,
+                Some((known, became)) if known == sent => Known::Same(became.clone()),
+                Some(_) => Known::Other,
+            },
+            fit: match self.schema.check(&operation.target, &operation.change) {
+                Ok(()) => Fit::Fits,
+                Err(unfit) if unfit.may_come() => Fit::Later(unfit.to_string()),
+                Err(unfit) => Fit::Never(unfit.to_string()),
+            },
+            newer: upload.schema > self.schema.version,
         };
-        *last = (*last).max(time);
-        let redated = time != made;
+        let became = match arrival.decide() {
+            Decision::NotYours => return Became::Refused { reason: Refusal::NotYours, message: String::new() },
+            Decision::Conflict => return Became::Refused { reason: Refusal::Conflict, message: String::new() },
+            Decision::Hold(message) => return Became::Held { message },
+            Decision::Repeat(Became::Applied { cursor, time, redated, .. }) => {
+                return Became::Applied { cursor, time, redated, repeated: true };
+            }
+            Decision::Repeat(answer) => return answer,
+            Decision::Refuse(message) => Became::Refused { reason: Refusal::Unfit, message },
+            Decision::Apply => self.take(sent, clocks),
+        };
+        self.answers.insert(operation.op_id, (sent.clone(), became.clone()));
+        became
+    }
+
+    fn take(&mut self, sent: &Sent, clocks: Clocks) -> Became {
+        let made = sent.operation.time;
+        let times = self.times.entry(sent.operation.device.clone()).or_default();
+        let given = clocks.redate(made, sent.after, times, self.latest);
+        let (time, redated) = (given.unwrap_or(made), given.is_some());
+        times.note(made, time);
+        self.latest = self.latest.max(time);
         let cursor = self.log.len() as u64 + 1;
         self.log.push(Applied { cursor, operation: Operation { time, ..sent.operation.clone() }, redated });
-        let became = Became::Applied { cursor, time, redated, repeated: false };
-        self.answers.insert(sent.operation.op_id, (sent.clone(), became.clone()));
-        became
+        Became::Applied { cursor, time, redated, repeated: false }
     }
 
     pub fn pull(&self, after: u64, limit: usize) -> Pulled {

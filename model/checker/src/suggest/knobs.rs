@@ -81,6 +81,7 @@ pub(super) const KNOBS: &[Knob] = &[
     knob("devices", "merge", Words(&["latest", "earliest", "last-arrival", "first-arrival"])),
     knob("devices", "ties", Words(&["device", "arrival"])),
     knob("devices", "clock", Words(&["hybrid-logical", "logical", "wall"])),
+    knob("devices", "redated", Words(&["taken-over", "kept"])),
     knob("devices", "op-id", Words(&["device", "server"])),
     knob("devices", "queue", Words(&["until-acknowledged", "until-sent"])),
     knob("devices", "apply", Words(&["atomic", "result-after"])),
@@ -186,6 +187,7 @@ mod tests {
         "devices.devices",
         "devices.operations",
         "devices.target",
+        "devices.dating",
     ];
 
     fn whole() -> Value {

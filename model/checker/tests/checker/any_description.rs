@@ -225,6 +225,10 @@ fn sound(mut description: Description) -> Description {
     let late = faults.delays + faults.pauses + clocks;
     // Rule 9: only a tool that deduplicates may forget in time, and only what is never sent again after that.
     tool.remembers *= u8::from(tool.kind == Kind::Deduplicates);
+    // A copy that was doubled on its way must not arrive after that, either.
+    if tool.remembers > 0 && faults.duplicates > 0 {
+        tool.remembers = tool.remembers.max(late + 1);
+    }
     guard.margin = guard.margin.max(late);
     // Rule 12: records are kept until no call can arrive any more. One who uses another's key may do so at any time.
     if faults.key_reuses > 0 {

@@ -57,6 +57,7 @@ const VIOLATED: &[(&str, &[(PropertyName, usize)])] = &[
     ("devices-first-arrival", &[(Convergence, 7)]),
     ("devices-last-arrival", &[(Convergence, 7)]),
     ("devices-wall-clock", &[(CausalRespect, 6)]),
+    ("devices-keeps-its-time", &[(Convergence, 8), (CausalRespect, 9)]),
     ("devices-result-after", &[(AtMostOnce, 5), (Convergence, 5)]),
     ("devices-server-ids", &[(AtMostOnce, 5)]),
     ("devices-sent-and-forgotten", &[(Settles, 7), (CanSettle, 3)]),

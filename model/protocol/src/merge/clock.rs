@@ -20,7 +20,7 @@ pub struct HybridTime {
 
 impl HybridTime {
     /// The first event time after this one.
-    fn next(self) -> HybridTime {
+    pub(super) fn next(self) -> HybridTime {
         match self.count.checked_add(1) {
             Some(count) => HybridTime { count, ..self },
             None => HybridTime { millis: self.millis.saturating_add(1), count: 0 },

@@ -1,4 +1,4 @@
-//! `settled sync act`, `run` and `show`: a device on the command line.
+//! `settled sync act`, `run`, `show` and `dismiss`: a device on the command line.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use clap::Args;
 use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
 use settled_protocol::merge::Name;
-use settled_sync::device::{Progress, Remote, RemoteError, RoundError, Rounds, Synced};
+use settled_sync::device::{Progress, Refused, Remote, RemoteError, RoundError, Rounds, Synced};
 use settled_sync::{Device, DeviceError, DeviceOptions, Schema};
 
 use super::change::{Written, parse};
@@ -198,7 +198,7 @@ fn told(synced: &Synced) -> String {
     let mut text = format!("{} applied, {} pulled", synced.applied, synced.pulled);
     for (count, what) in [
         (synced.repeated, "had been applied before"),
-        (synced.refused, "refused (`settled sync show` says why)"),
+        (synced.refused, "refused (`settled sync show` says why, `settled sync dismiss` drops them)"),
         (synced.held, "kept until the server has a later schema"),
     ] {
         if count > 0 {
@@ -255,9 +255,32 @@ pub fn show(args: &ShowArgs) -> Result<Exit, Failure> {
         device.pending(),
         device.cursor()
     ))?;
-    for refused in device.refused() {
-        let operation = &refused.operation;
-        line(format_args!("refused: {} on {}: {}", operation.op_id, operation.target, refused.message))?;
+    tell_refused(&device.refused())?;
+    Ok(Exit::Good)
+}
+
+fn tell_refused(refused: &[Refused]) -> Result<(), Failure> {
+    for Refused { operation, message, .. } in refused {
+        line(format_args!("refused: {} on {}: {message}", operation.op_id, operation.target))?;
     }
+    Ok(())
+}
+
+/// Shows what the server has refused, and drops it from the device.
+#[derive(Debug, Args)]
+pub struct DismissArgs {
+    #[command(flatten)]
+    device: DeviceArgs,
+}
+
+/// Runs `settled sync dismiss`.
+pub fn dismiss(args: &DismissArgs) -> Result<Exit, Failure> {
+    let device = args.device.open()?;
+    let refused = device.refused();
+    tell_refused(&refused)?;
+    if !refused.is_empty() {
+        device.forget_refused().map_err(|error| failed(&error))?;
+    }
+    line(format_args!("{} dismissed", refused.len()))?;
     Ok(Exit::Good)
 }

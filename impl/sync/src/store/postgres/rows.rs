@@ -4,14 +4,13 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use settled_protocol::Digest;
-use settled_protocol::merge::{HybridTime, Name, OpId};
+use settled_protocol::merge::{HybridTime, Moved, Name, OpId, Times};
 use tokio_postgres::types::Type;
 use tokio_postgres::{Row, Transaction};
 
 use super::Parameter;
 use super::tables::Tables;
-use crate::store::batch::{Batch, DeviceRow, Kept, Known, TargetRow, Wanted};
-use crate::store::dating::{Moved, Times};
+use crate::store::batch::{Batch, Before, DeviceRow, Kept, TargetRow, Wanted};
 use crate::store::{Shared, StoreError, read, signed, unsigned, write};
 
 /// What a transaction goes by, whatever the server's defaults are: it waits for the disk; it waits neither for a server that holds
@@ -110,11 +109,11 @@ impl Tables {
         )?;
         for row in &applied {
             let is = Kept::Applied { cursor: unsigned(row.try_get(2)?), time: time(row, 3)?, redated: row.try_get(5)? };
-            batch.known.insert(op_id(row)?, Known { fingerprint: digest(row, 1)?, is });
+            batch.known.insert(op_id(row)?, Before { fingerprint: digest(row, 1)?, is });
         }
         for row in &refused {
             let is = Kept::Refused { reason: read(row.try_get(2)?)?, message: row.try_get(3)? };
-            batch.known.insert(op_id(row)?, Known { fingerprint: digest(row, 1)?, is });
+            batch.known.insert(op_id(row)?, Before { fingerprint: digest(row, 1)?, is });
         }
         for row in &targets {
             let (state, cursor) = (read(row.try_get(1)?)?, unsigned(row.try_get(2)?));

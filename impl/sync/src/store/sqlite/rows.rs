@@ -6,10 +6,9 @@ use std::sync::Arc;
 use rusqlite::types::Type;
 use rusqlite::{Connection, OptionalExtension, Row, params};
 use settled_protocol::Digest;
-use settled_protocol::merge::HybridTime;
+use settled_protocol::merge::{HybridTime, Moved, Times};
 
-use crate::store::batch::{Batch, DeviceRow, Kept, Known, TargetRow, Wanted};
-use crate::store::dating::{Moved, Times};
+use crate::store::batch::{Batch, Before, DeviceRow, Kept, TargetRow, Wanted};
 use crate::store::{Shared, StoreError, read, signed, unsigned, write};
 
 /// A limit, as SQLite counts.
@@ -54,7 +53,7 @@ pub(super) fn load(connection: &Connection, shared: &Shared, wanted: &Wanted<'_>
     for op_id in &wanted.op_ids {
         let found = applied.query_row([op_id.as_bytes()], |row| {
             let is = Kept::Applied { cursor: unsigned(row.get(1)?), time: time(row, 2)?, redated: row.get(4)? };
-            Ok(Known { fingerprint: digest(row, 0)?, is })
+            Ok(Before { fingerprint: digest(row, 0)?, is })
         });
         let found = match found.optional()? {
             None => refused
@@ -62,7 +61,7 @@ pub(super) fn load(connection: &Connection, shared: &Shared, wanted: &Wanted<'_>
                     let reason = serde_json::from_str(&row.get::<_, String>(1)?);
                     let reason =
                         reason.map_err(|e| rusqlite::Error::FromSqlConversionFailure(1, Type::Text, Box::new(e)))?;
-                    Ok(Known { fingerprint: digest(row, 0)?, is: Kept::Refused { reason, message: row.get(2)? } })
+                    Ok(Before { fingerprint: digest(row, 0)?, is: Kept::Refused { reason, message: row.get(2)? } })
                 })
                 .optional()?,
             found => found,

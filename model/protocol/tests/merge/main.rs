@@ -2,6 +2,9 @@
 //! what a naive fold over the sorted set gives.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
+mod dating;
+mod receive;
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use proptest::prelude::*;
