@@ -1,12 +1,12 @@
 // A plain script that takes the steps of a workload, and writes down after each one that it is done.
 
-import { existsSync, readFileSync, writeFileSync } from "node:fs";
-import { ANSWER, OVER, STATE, UNKNOWN, WAITS, WORKLOAD } from "./settled_kit.mjs";
+import { existsSync, readFileSync } from "node:fs";
+import { ANSWER, OVER, STATE, UNKNOWN, WAITS, WORKLOAD, replace } from "./settled_kit.mjs";
 
 const FILE = `${STATE}/progress.json`;
 
 const read = () => JSON.parse(readFileSync(FILE, "utf8"));
-const write = (progress) => writeFileSync(FILE, JSON.stringify(progress));
+const write = (progress) => replace(FILE, JSON.stringify(progress));
 
 /** `start` and `resume`, where `take(step)` takes one step. */
 export function script(take) {

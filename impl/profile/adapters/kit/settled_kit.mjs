@@ -1,5 +1,7 @@
 // What every adapter in JavaScript does alike: what it was told, how it calls the tool, how it ends. Node's own modules only.
 
+import { renameSync, writeFileSync } from "node:fs";
+
 export const OVER = 0; // exit codes: the run is over,
 export const WAITS = 75; // waits for an approval,
 export const UNKNOWN = 69; // isn't known
@@ -22,6 +24,13 @@ export async function call(step, url = env.PROFILE_TOOL_URL) {
   });
   const text = await answer.text();
   if (!answer.ok) throw new Error(`the tool answered ${answer.status}: ${text}`);
+}
+
+/** Writes a file whole: whoever is killed meanwhile, or reads it, has what was there before. */
+export function replace(file, text) {
+  const own = `${file}.${process.pid}`;
+  writeFileSync(own, text, { flush: true });
+  renameSync(own, file);
 }
 
 /** Does what the command line says, and exits with what it returns, or with 1 and the reason. */

@@ -34,6 +34,16 @@ def mcp_command() -> tuple[str, list[str]]:
     return command, arguments
 
 
+def replace(path: Path, text: str) -> None:
+    """Writes a file whole: whoever is killed meanwhile, or reads it, has what was there before."""
+    own = path.with_name(f"{path.name}.{os.getpid()}")
+    with own.open("w") as file:
+        file.write(text)
+        file.flush()
+        os.fsync(file.fileno())
+    own.replace(path)
+
+
 def main(start: Callable[[], int], resume: Callable[[], int]) -> None:
     """Does what the command line says, and exits with what it returns, or with 1 and the reason."""
     try:

@@ -3,7 +3,7 @@
 import asyncio
 import json
 
-from settled_kit import ANSWER, OVER, RUN, STATE, UNKNOWN, WAITS, WORKLOAD, call, main
+from settled_kit import ANSWER, OVER, RUN, STATE, UNKNOWN, WAITS, WORKLOAD, call, main, replace
 from workflows import Context, Workflow, step
 from workflows.events import (
     Event,
@@ -108,7 +108,7 @@ async def run(ctx: Context | None) -> int:
 
 
 def save(handler) -> None:
-    SNAPSHOT.write_text(json.dumps(handler.ctx.to_dict()))
+    replace(SNAPSHOT, json.dumps(handler.ctx.to_dict()))
 
 
 def start() -> int:

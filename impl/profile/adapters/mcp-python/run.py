@@ -10,7 +10,7 @@ import httpx
 from mcp import ClientSession, McpError, StdioServerParameters
 from mcp.client.stdio import stdio_client
 from mcp.client.streamable_http import streamable_http_client
-from settled_kit import OVER, RUN, STATE, TIMEOUT, UNKNOWN, main, mcp_command
+from settled_kit import OVER, RUN, STATE, TIMEOUT, UNKNOWN, main, mcp_command, replace
 
 RECORD = STATE / f"{RUN}.json"
 STEPS = ["a", "b", "c"]
@@ -45,12 +45,12 @@ async def take(done: list[str]) -> int:
         for step in STEPS[len(done) :]:
             await call(session, step)
             done.append(step)
-            RECORD.write_text(json.dumps(done))
+            replace(RECORD, json.dumps(done))
     return OVER
 
 
 def start() -> int:
-    RECORD.write_text("[]")
+    replace(RECORD, "[]")
     return asyncio.run(take([]))
 
 

@@ -6,7 +6,21 @@ import os
 from agents import Agent, Runner, RunState, SQLiteSession, function_tool
 from agents.mcp import MCPServerStdio
 from model import Steps
-from settled_kit import ANSWER, OVER, RUN, STATE, TIMEOUT, UNKNOWN, WAITS, WITH_INPUT, WORKLOAD, call, main, mcp_command
+from settled_kit import (
+    ANSWER,
+    OVER,
+    RUN,
+    STATE,
+    TIMEOUT,
+    UNKNOWN,
+    WAITS,
+    WITH_INPUT,
+    WORKLOAD,
+    call,
+    main,
+    mcp_command,
+    replace,
+)
 
 SESSION, WAITING = STATE / "session.sqlite", STATE / "waiting.json"
 INPUT = "Take the steps."
@@ -46,7 +60,7 @@ async def run(agent: Agent, message: str | RunState) -> int:
             message.approve(interruption) if ANSWER == "approve" else message.reject(interruption)
     result = await Runner.run(agent, message, session=session)
     if result.interruptions:
-        WAITING.write_text(result.to_state().to_string())
+        replace(WAITING, result.to_state().to_string())
         return WAITS
     return OVER
 

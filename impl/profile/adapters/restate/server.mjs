@@ -1,13 +1,13 @@
 // The Restate server and the endpoint of the workflow, on free ports of this machine.
 
 import { spawn } from "node:child_process";
-import { existsSync, readFileSync, writeFileSync } from "node:fs";
+import { existsSync, readFileSync } from "node:fs";
 import { createServer as createHttp2Server } from "node:http2";
 import { createRequire } from "node:module";
 import { createServer } from "node:net";
 import { setTimeout as sleep } from "node:timers/promises";
 import * as restate from "@restatedev/restate-sdk";
-import { STATE } from "./settled_kit.mjs";
+import { STATE, replace } from "./settled_kit.mjs";
 import { workflow } from "./workflow.mjs";
 
 const BINARY = `@restatedev/restate-server-${process.platform}-${process.arch}/bin/restate-server`;
@@ -23,7 +23,7 @@ async function freePort() {
 /** Where the workflow is served. The server remembers it, so it stays the same. */
 async function endpointPort() {
   const file = `${STATE}/endpoint-port`;
-  if (!existsSync(file)) writeFileSync(file, String(await freePort()));
+  if (!existsSync(file)) replace(file, String(await freePort()));
   return Number(readFileSync(file, "utf8"));
 }
 

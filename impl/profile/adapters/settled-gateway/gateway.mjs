@@ -1,9 +1,8 @@
 // `settled gateway` in front of the tool, with its ledger in the state directory.
 
 import { spawn } from "node:child_process";
-import { renameSync, writeFileSync } from "node:fs";
 import { createInterface } from "node:readline";
-import { STATE } from "./settled_kit.mjs";
+import { STATE, replace } from "./settled_kit.mjs";
 
 const { PROFILE_SETTLED, PROFILE_TOOL_URL } = process.env;
 const tool = new URL(PROFILE_TOOL_URL).origin;
@@ -32,9 +31,7 @@ http = "${tool}/applied/{body.run}/{body.step}"
 /** Starts it; the URL to call instead of the tool's. */
 export async function gateway() {
   const config = `${STATE}/settled.toml`;
-  const own = `${config}.${process.pid}`;
-  writeFileSync(own, CONFIG);
-  renameSync(own, config); // another process of the run may be reading it
+  replace(config, CONFIG);
   const listen = ["--listen", "127.0.0.1:0"];
   const child = spawn(PROFILE_SETTLED, ["gateway", "--config", config, ...listen], { stdio: ["ignore", "ignore", "pipe"] });
   process.once("exit", () => child.kill("SIGKILL"));

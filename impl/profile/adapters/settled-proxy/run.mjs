@@ -1,9 +1,8 @@
 // A plain MCP client whose server's command has `settled mcp` in front of it.
 
-import { renameSync, writeFileSync } from "node:fs";
 import { connect, overStdio } from "./client.mjs";
 import { script } from "./keyed_script.mjs";
-import { STATE, main } from "./settled_kit.mjs";
+import { STATE, main, replace } from "./settled_kit.mjs";
 
 const { PROFILE_MCP_COMMAND, PROFILE_SETTLED, PROFILE_TOOL_URL } = process.env;
 const tool = new URL(PROFILE_TOOL_URL).origin;
@@ -24,9 +23,7 @@ within = "25s"
 
 function server() {
   const config = `${STATE}/settled.toml`;
-  const own = `${config}.${process.pid}`;
-  writeFileSync(own, CONFIG);
-  renameSync(own, config); // another process of the run may be reading it
+  replace(config, CONFIG);
   return [PROFILE_SETTLED, "mcp", "--config", config, "--", ...JSON.parse(PROFILE_MCP_COMMAND)];
 }
 
