@@ -263,19 +263,20 @@ test("a tab is told what another one did, and goes on where that one is closed",
   await until("the second takes over", () => server.operations.length === 2);
 });
 
+const theirs = (time) => ({
+  op_id: "018bcfe5-6800-7000-8000-000000000001",
+  device: "other",
+  time,
+  target: "note/1",
+  change: { set: "theirs" },
+});
+
 test("what others do is shown without asking, and comes before what is done then, whatever the clock says", async () => {
   const page = await tab();
   await page.evaluate(() => device.start());
   await until("it listens", () => server.waiting.size > 0);
   const ahead = { millis: Date.now() + 500_000, count: 3 };
-  const theirs = {
-    op_id: "018bcfe5-6800-7000-8000-000000000001",
-    device: "other",
-    time: ahead,
-    target: "note/1",
-    change: { set: "theirs" },
-  };
-  server.operations.push(theirs);
+  server.operations.push(theirs(ahead));
   for (const wake of server.waiting) wake();
   await until("it is shown", async () => (await shown(page, "note/1")) === "theirs");
   const { time } = await page.evaluate(() => device.act("note/1", settled.set("mine")));
@@ -306,6 +307,84 @@ test("a redated operation counts with its new time only, and the clock goes on f
   server.pullable = true;
   assert.equal(await sync(page), null);
   assert.equal(await shown(page, "note/1"), "now");
+});
+
+const write = (page, value, target = "note/1") =>
+  page.evaluate(([target, value]) => device.act(target, settled.set(value)), [target, value]);
+const everywhere = async (page) => [
+  await shown(page, "note/1"),
+  ...(await page.evaluate(() => device.targets("note/1"))).map(({ view, pending }) => [view, pending]),
+];
+/** Three days behind the server, which dates operations by its own clock. Returns the time there. */
+const behind = async (page) => {
+  const now = Date.now();
+  await page.clock.setFixedTime(now - 3 * 86_400_000);
+  const { take } = server;
+  server.take = (operation) => take.call(server, { ...operation, time: { millis: now, count: 0 } });
+  return now;
+};
+
+test("what was done last stays shown while the server moves what was done before", async () => {
+  const options = { pace: { least: 20, most: 200, batch: 1 } };
+  const page = await tab(options);
+  await behind(page);
+  for (let value = 1; value <= 9; value++) await write(page, value);
+  server.faults = [undefined, { status: 503 }];
+  assert.equal((await sync(page)).status, 503);
+  assert.equal(server.operations.length, 1);
+  assert.deepEqual(await everywhere(page), [9, [9, 8]]);
+  await page.reload();
+  await reopen(page, server.url, options);
+  assert.deepEqual(await everywhere(page), [9, [9, 8]], "also when it is opened again");
+});
+
+test("what follows an operation that the server has moved is shown after what others did before that, in other targets, too", async () => {
+  const page = await tab({ pace: { batch: 1 } });
+  const now = await behind(page);
+  server.operations.push(theirs({ millis: now - 1000, count: 0 }));
+  // While theirs is on its way, the first of two is sent, and then the server can't be reached.
+  server.beforePulled = async () => {
+    server.beforePulled = async () => {};
+    await write(page, "first", "note/2");
+    await write(page, "second");
+    server.faults = [undefined, { status: 503 }];
+    assert.equal((await sync(page)).status, 503);
+    server.pullable = false;
+  };
+  assert.equal((await sync(page)).status, 503);
+  assert.equal(server.operations.length, 2);
+  assert.deepEqual(await everywhere(page), ["second", ["second", 1]]);
+});
+
+test("what was done last stays shown if a pull is the first to tell what the server has moved, also in an old database", async () => {
+  const page = await tab();
+  await page.evaluate(async () => {
+    await device.close();
+    const request = indexedDB.open("settled-sync:test");
+    await new Promise((done) => (request.onsuccess = done));
+    const transaction = request.result.transaction("meta", "readwrite");
+    const metas = transaction.objectStore("meta");
+    metas.get("meta").onsuccess = ({ target }) => {
+      const { moved: _, ...before } = target.result;
+      metas.put(before, "meta");
+    };
+    await new Promise((done) => (transaction.oncomplete = done));
+    request.result.close();
+  });
+  await reopen(page, server.url);
+  await behind(page);
+  server.operations.push(theirs({ millis: 5, count: 0 }));
+  // While the first page is on its way, an operation is sent, whose answer is lost.
+  server.beforePulled = async () => {
+    server.beforePulled = async () => {};
+    await write(page, 1);
+    server.faults = ["lost"];
+    assert.equal((await sync(page)).status, 0);
+    for (const value of [2, 3]) await write(page, value);
+  };
+  assert.equal(await sync(page), null);
+  assert.deepEqual([...server.sent.values()], [1]);
+  assert.deepEqual(await everywhere(page), [3, [3, 2]]);
 });
 
 test("a removal names what this device has seen added, also what is not sent yet", async () => {

@@ -24,6 +24,6 @@ async function fresh(request) {
 async function keepWhatIsOpen() {
   await self.clients.claim();
   const cache = await caches.open(CACHE);
-  const modules = "client clock database http index merge operation queue schema states sync wire".split(" ");
+  const modules = "client clock database dating http index merge operation queue schema states sync wire".split(" ");
   await cache.addAll(["./", "demo.js", "demo.css", ...modules.map((name) => `../dist/${name}.js`)]);
 }

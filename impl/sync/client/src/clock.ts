@@ -19,9 +19,13 @@ export function later(one: HybridTime, other: HybridTime): HybridTime {
   return compareTimes(one, other) < 0 ? other : one;
 }
 
+/** The first event time after this one. */
+export function next(time: HybridTime): HybridTime {
+  if (time.count < LARGEST_COUNT) return { millis: time.millis, count: time.count + 1 };
+  return { millis: time.millis + 1, count: 0 };
+}
+
 /** The event time of what happens now: after `last`, also if the wall clock was set back. */
 export function tick(last: HybridTime, wall: number): HybridTime {
-  if (wall > last.millis) return { millis: wall, count: 0 };
-  if (last.count < LARGEST_COUNT) return { millis: last.millis, count: last.count + 1 };
-  return { millis: last.millis + 1, count: 0 };
+  return wall > last.millis ? { millis: wall, count: 0 } : next(last);
 }

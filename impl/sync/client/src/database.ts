@@ -2,6 +2,7 @@
 
 import { START } from "./clock.js";
 import type { HybridTime } from "./clock.js";
+import type { Moved } from "./dating.js";
 import type { State } from "./merge.js";
 import type { Change, Operation } from "./operation.js";
 import type { ClockCheck, Sent } from "./wire.js";
@@ -45,6 +46,8 @@ export interface Meta {
   last: string | null;
   /** The latest event time that the server has confirmed. */
   heard: HybridTime;
+  /** The latest of the own operations that the server has moved. */
+  moved: Moved | null;
   /** The latest version of the schema that any tab had. */
   schema: number;
   clock: ClockCheck | null;
@@ -104,14 +107,17 @@ export class Database {
     db.onversionchange = () => db.close();
     const database = new Database(db);
     const own = await database.run(["meta"], "readwrite", async (store) => {
-      const known: Meta | undefined = await got(store("meta").get("meta"));
-      const meta = known ?? {
+      const known: Partial<Meta> | undefined = await got(store("meta").get("meta"));
+      // An earlier version of this client has not written all of it.
+      const meta: Meta = {
         device: device ?? crypto.randomUUID(),
         cursor: 0,
         last: null,
         heard: START,
+        moved: null,
         schema,
         clock: null,
+        ...known,
       };
       // A tab of an older version of the application may upload what this one has made.
       store("meta").put({ ...meta, schema: Math.max(meta.schema, schema) }, "meta");

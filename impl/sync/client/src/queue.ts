@@ -4,6 +4,7 @@ import { later, tick } from "./clock.js";
 import type { HybridTime } from "./clock.js";
 import { got, readMeta } from "./database.js";
 import type { Database, Entry, Meta, Refused } from "./database.js";
+import { noted } from "./dating.js";
 import { additions } from "./merge.js";
 import type { State } from "./merge.js";
 import { uuid7 } from "./operation.js";
@@ -91,7 +92,7 @@ export class Queue {
     let last = later(meta.heard, await lastWaiting(queue));
     const all: (Sent | UnfitError)[] = [];
     for (const { target, rule, wish } of group) {
-      const state = removes(wish) ? await stateOf(states, queue, rule, target) : null;
+      const state = removes(wish) ? await stateOf(states, queue, meta.moved, rule, target) : null;
       const observed = (path: string[], value: Value) => (state === null ? [] : additions(inside(state, path), value));
       last = tick(last, Date.now());
       const sent: Sent = {
@@ -144,20 +145,23 @@ export class Queue {
       "readwrite",
       async (store) => {
         const meta = await readMeta(store("meta"));
-        let heard = meta.heard;
+        let { heard, moved } = meta;
         for (const { seq } of entries) {
           // Another tab may have been told meanwhile, and may even have pulled it.
           const entry = await got<Entry | undefined>(store("queue").get(seq));
           const answer = entry && answers.get(entry.sent.op_id);
           if (entry === undefined || answer === undefined || entry.status.is === "applied") continue;
           targets.add(entry.sent.target);
-          if (answer.is === "applied") heard = later(heard, answer.time);
+          if (answer.is === "applied") {
+            heard = later(heard, answer.time);
+            moved = noted(moved, entry.sent.time, answer.time);
+          }
           if (answer.is === "held") outcome.held++;
           else outcome.settled++;
           if (answer.is === "refused") outcome.refused++;
           note(entry, answer, store("queue"), store("refused"));
         }
-        store("meta").put({ ...meta, heard, clock: uploaded.clock }, "meta");
+        store("meta").put({ ...meta, heard, moved, clock: uploaded.clock }, "meta");
       },
       "relaxed",
     );

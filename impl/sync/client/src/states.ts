@@ -3,6 +3,8 @@
 import { later } from "./clock.js";
 import { got, readMeta } from "./database.js";
 import type { Confirmed, Database, Entry } from "./database.js";
+import { noted, shownAt } from "./dating.js";
+import type { Moved } from "./dating.js";
 import { apply, nothing, view } from "./merge.js";
 import type { State, View } from "./merge.js";
 import { compareTexts } from "./operation.js";
@@ -19,16 +21,15 @@ export interface Target {
   pending: number;
 }
 
-/** An own operation with the event time that counts. */
-function dated(entry: Entry): Operation {
-  return entry.status.is === "applied" ? { ...entry.sent, time: entry.status.time } : entry.sent;
-}
-
-/** The state of a target, with the own operations in it. `confirmed` is changed. */
-function overlaid(rule: Rule, confirmed: Confirmed | undefined, own: Entry[]): State {
+/** The state of a target, with the own operations in it, in their order. `confirmed` is changed. */
+function overlaid(rule: Rule, confirmed: Confirmed | undefined, own: Entry[], moved: Moved | null): State {
   const state = confirmed?.state ?? nothing(rule);
   for (const operation of confirmed?.unread ?? []) apply(rule, state, operation);
-  for (const entry of own) apply(rule, state, dated(entry));
+  for (const { sent, status } of own) {
+    const time = status.is === "applied" ? status.time : shownAt(moved, sent.time);
+    moved = noted(moved, sent.time, time);
+    apply(rule, state, { ...sent, time });
+  }
   return state;
 }
 
@@ -36,12 +37,13 @@ function overlaid(rule: Rule, confirmed: Confirmed | undefined, own: Entry[]): S
 export async function stateOf(
   states: IDBObjectStore,
   queue: IDBObjectStore,
+  moved: Moved | null,
   rule: Rule,
   target: string,
 ): Promise<State> {
   const confirmed = got<Confirmed | undefined>(states.get(target));
   const own = got<Entry[]>(queue.index("target").getAll(target));
-  return overlaid(rule, await confirmed, await own);
+  return overlaid(rule, await confirmed, await own, moved);
 }
 
 export class States {
@@ -54,19 +56,21 @@ export class States {
   async view(target: string): Promise<View | undefined> {
     const rule = ruleOf(this.schema, target);
     if (rule === undefined) return undefined;
-    const read = (store: (name: "states" | "queue") => IDBObjectStore) =>
-      stateOf(store("states"), store("queue"), rule, target);
-    return view(rule, await this.database.run(["states", "queue"], "readonly", read));
+    const state = await this.database.run(["states", "queue", "meta"], "readonly", async (store) => {
+      const { moved } = await readMeta(store("meta"));
+      return stateOf(store("states"), store("queue"), moved, rule, target);
+    });
+    return view(rule, state);
   }
 
   /** All targets whose names begin so, by name. */
   async targets(prefix: string): Promise<Target[]> {
     // Behind all names of at most 256 bytes: each U+FFFF takes three.
     const range = IDBKeyRange.bound(prefix, prefix + "\uffff".repeat(86));
-    const [confirmed, own] = await this.database.run(["states", "queue"], "readonly", async (store) => {
+    const [confirmed, own, meta] = await this.database.run(["states", "queue", "meta"], "readonly", async (store) => {
       const confirmed = got<Confirmed[]>(store("states").getAll(range));
       const own = got<Entry[]>(store("queue").index("target").getAll(range));
-      return [await confirmed, await own] as const;
+      return [await confirmed, await own, await readMeta(store("meta"))] as const;
     });
     const known = new Map(confirmed.map((one) => [one.target, one]));
     const entries = new Map<string, Entry[]>();
@@ -81,7 +85,7 @@ export class States {
       if (rule === undefined) return [];
       const here = entries.get(target) ?? [];
       const pending = here.filter((entry) => entry.status.is !== "applied").length;
-      return [{ target, view: view(rule, overlaid(rule, known.get(target), here)), pending }];
+      return [{ target, view: view(rule, overlaid(rule, known.get(target), here, meta.moved)), pending }];
     });
   }
 
@@ -106,15 +110,18 @@ export class States {
           const confirmed = await got<Confirmed | undefined>(store("states").get(target));
           store("states").put(this.joined(confirmed ?? { target, state: null, unread: [] }, operations));
         };
-        const leave = async ({ op_id: id }: Operation) => {
-          const seq = await got(store("queue").index("op_id").getKey(id));
-          if (seq !== undefined) store("queue").delete(seq);
+        let { moved } = meta;
+        const leave = async ({ op_id: id, time }: Operation) => {
+          const entry = await got<Entry | undefined>(store("queue").index("op_id").get(id));
+          if (entry === undefined) return;
+          moved = noted(moved, entry.sent.time, time);
+          store("queue").delete(entry.seq);
         };
         const own = page.operations.filter((operation) => operation.device === meta.device);
         await Promise.all([...[...changed].map(join), ...own.map(leave)]);
         const heard = page.operations.reduce((last, operation) => later(last, operation.time), meta.heard);
         const last = page.operations.at(-1)?.op_id ?? meta.last;
-        store("meta").put({ ...meta, cursor: page.cursor, last, heard }, "meta");
+        store("meta").put({ ...meta, cursor: page.cursor, last, heard, moved }, "meta");
         return [...changed.keys()];
       },
       "relaxed",

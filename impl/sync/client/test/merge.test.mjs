@@ -3,6 +3,7 @@ import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { test } from "node:test";
 import { additions, apply, compareTexts, compareValues, nothing, ruleOf, tick, uuid7, view } from "../dist/index.js";
+import { noted, shownAt } from "../dist/dating.js";
 import { compareStamps } from "../dist/merge.js";
 import { checkSchema, fit } from "../dist/schema.js";
 
@@ -48,6 +49,14 @@ test("stamps are ordered as the core's", () => ordered(cases.stamps, compareStam
 
 test("the clock ticks as the core's", () => {
   for (const { last, wall, gives } of cases.ticks) assert.deepEqual(tick(last, wall), gives);
+});
+
+test("an operation that waits is shown by the time by which the core shows it", () => {
+  assert.ok(cases.shown.length > 50);
+  for (const { heard, time, gives } of cases.shown) {
+    const moved = heard.reduce((moved, [sent, given]) => noted(moved, sent, given), null);
+    assert.deepEqual(shownAt(moved, time), gives, JSON.stringify({ heard, time }));
+  }
 });
 
 test("a change fits where the server finds that it fits", () => {

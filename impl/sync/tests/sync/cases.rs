@@ -8,7 +8,7 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use settled_protocol::merge::{
-    Change, HybridClock, HybridTime, Merged, Name, OpId, Operation, Rule, Stamp, Value, View,
+    Change, HybridClock, HybridTime, Merged, Name, OpId, Operation, Rule, Stamp, Times, Value, View,
 };
 use settled_sync::Schema;
 
@@ -27,6 +27,7 @@ struct Cases {
     /// In their order.
     stamps: Vec<Stamp>,
     ticks: Vec<Tick>,
+    shown: Vec<Shown>,
     schema: Schema,
     fits: Vec<Fits>,
     merges: Vec<Merge>,
@@ -36,6 +37,15 @@ struct Cases {
 struct Tick {
     last: HybridTime,
     wall: u64,
+    gives: HybridTime,
+}
+
+/// By which time a device shows an operation that waits, once it has heard of others.
+#[derive(Serialize, Deserialize)]
+struct Shown {
+    /// The times that these were sent with, and were given.
+    heard: Vec<[HybridTime; 2]>,
+    time: HybridTime,
     gives: HybridTime,
 }
 
@@ -145,6 +155,32 @@ fn tick(last: HybridTime, wall: u64) -> Tick {
     Tick { last, wall, gives: HybridClock::new(last, 0).tick(wall) }
 }
 
+fn shown_at(heard: &[[HybridTime; 2]], time: HybridTime) -> HybridTime {
+    let mut times = Times::default();
+    heard.iter().for_each(|[sent, given]| times.note(*sent, *given));
+    times.shown(time)
+}
+
+/// All times around those that matter, after each of these histories.
+fn moves() -> Vec<Shown> {
+    let at = |millis, count| HybridTime { millis, count };
+    let first = [at(3, 0), at(9, 1)];
+    let histories = [
+        vec![],
+        vec![[at(3, 0); 2]],
+        vec![first],
+        vec![first, [at(5, 0); 2], [at(10, 0); 2]],
+        vec![first, [at(5, 0), at(12, 0)]],
+        vec![first, [at(5, 0), at(8, 0)]],
+        vec![first, [at(5, 0), at(9, 1)]],
+        vec![[at(3, 0), at(9, u32::MAX)]],
+        vec![[at(30, 0), at(9, 0)]],
+    ];
+    let times = [at(2, 9), at(3, 0), at(3, 1), at(6, 0), at(9, 1), at(9, 2), at(20, 0)];
+    let each = |heard: Vec<_>| times.map(|time| Shown { gives: shown_at(&heard, time), time, heard: heard.clone() });
+    histories.into_iter().flat_map(each).collect()
+}
+
 fn fits(schema: &Schema, target: &str, change: Change) -> Fits {
     let target = name(target);
     Fits { fits: schema.check(&target, &change).is_ok(), target, change }
@@ -197,6 +233,7 @@ fn write() -> Cases {
             tick(at(5, u32::MAX), 4),
             tick(at(5, u32::MAX), 6),
         ],
+        shown: moves(),
         fits: vec![
             fits(&schema, "latest/1", set(LARGEST)),
             fits(&schema, "latest", set(-LARGEST)),
@@ -245,6 +282,9 @@ fn the_shared_cases_are_what_the_core_says() {
     assert!(cases.values.is_sorted() && cases.stamps.is_sorted());
     for case in &cases.ticks {
         assert_eq!(HybridClock::new(case.last, 0).tick(case.wall), case.gives);
+    }
+    for case in &cases.shown {
+        assert_eq!(shown_at(&case.heard, case.time), case.gives);
     }
     for case in &cases.fits {
         assert_eq!(cases.schema.check(&case.target, &case.change).is_ok(), case.fits, "{:?}", case.change);
