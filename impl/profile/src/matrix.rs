@@ -59,14 +59,28 @@ pub fn runtime(adapter: &Adapter) -> String {
     }
 }
 
-/// Is told of every run that is over.
-pub type Over = Arc<dyn Fn(Cell, &Run) + Send + Sync>;
+/// Who is told how a profile comes on.
+pub trait Watch: Send + Sync {
+    /// A run is over.
+    fn run(&self, _cell: Cell, _run: &Run) {}
 
-/// Makes the profile of a variant. It is told of every run that is over.
+    /// All runs of a cell are over: the profile with this cell alone.
+    fn cell(&self, _profile: Profile) {}
+}
+
+/// Nobody.
+impl Watch for () {}
+
+/// Makes the profile of a variant.
 ///
 /// # Errors
 /// [`RunError`] if a process of the harness or the framework can't be started.
-pub async fn profile(plan: &Plan, adapter: &Adapter, variant: &Variant, over: &Over) -> Result<Profile, RunError> {
+pub async fn profile(
+    plan: &Plan,
+    adapter: &Adapter,
+    variant: &Variant,
+    watch: &Arc<dyn Watch>,
+) -> Result<Profile, RunError> {
     let setting = Setting {
         programs: plan.programs.clone(),
         directory: adapter.directory.clone(),
@@ -92,39 +106,7 @@ pub async fn profile(plan: &Plan, adapter: &Adapter, variant: &Variant, over: &O
         .iter()
         .flat_map(|cell| moments(plan, adapter, variant, *cell, &reference).into_iter().map(|moment| (*cell, moment)))
         .collect();
-    let mut under_way = JoinSet::new();
-    for (place, (cell, moments)) in trials.into_iter().enumerate() {
-        let (plan, setting, over) = (plan.clone(), setting.clone(), Arc::clone(over));
-        under_way.spawn(async move {
-            let run = match struck(&plan, &setting, cell, moments).await {
-                // Its program is not there: no run will be.
-                Err(error @ RunError::Start { .. }) => return Err(error),
-                Err(error) => untried(&error),
-                Ok(run) => run,
-            };
-            over(cell, &run);
-            Ok::<_, RunError>((place, cell, run))
-        });
-    }
-    let mut done = Vec::new();
-    while let Some(ended) = under_way.join_next().await {
-        done.push(ended.map_err(|error| RunError::Directory(std::io::Error::other(error)))??);
-    }
-    // They are reported in the order in which they were begun, whichever was over first.
-    done.sort_by_key(|(place, ..)| *place);
-    let mut runs: BTreeMap<Cell, Vec<Run>> = BTreeMap::new();
-    for (_, cell, run) in done {
-        runs.entry(cell).or_default().push(run);
-    }
-    let cells = runs.into_iter().map(|(cell, runs)| CellResult {
-        cell,
-        property: None,
-        fault: None,
-        counts: counts(&runs),
-        predicted: None,
-        runs,
-    });
-    Ok(Profile {
+    let empty = Profile {
         adapter: adapter.name.clone(),
         variant: variant.name.clone(),
         framework: adapter.framework.clone(),
@@ -132,9 +114,44 @@ pub async fn profile(plan: &Plan, adapter: &Adapter, variant: &Variant, over: &O
         runtime: runtime(adapter),
         transport: adapter.transport_of(variant).name().to_owned(),
         behind: plan.behind.map(|_| "settled".to_owned()),
-        cells: cells.collect(),
+        cells: Vec::new(),
         left_out,
-    })
+    };
+    let mut runs: BTreeMap<Cell, Vec<Option<Run>>> = BTreeMap::new();
+    let mut under_way = JoinSet::new();
+    for (cell, moments) in trials {
+        let of_cell = runs.entry(cell).or_default();
+        let place = of_cell.len();
+        of_cell.push(None);
+        let (plan, setting, watch) = (plan.clone(), setting.clone(), Arc::clone(watch));
+        under_way.spawn(async move {
+            let run = match struck(&plan, &setting, cell, moments).await {
+                // Its program is not there: no run will be.
+                Err(error @ RunError::Start { .. }) => return Err(error),
+                Err(error) => untried(&error),
+                Ok(run) => run,
+            };
+            watch.run(cell, &run);
+            Ok::<_, RunError>((cell, place, run))
+        });
+    }
+    let mut whole = empty.clone();
+    while let Some(ended) = under_way.join_next().await {
+        let (cell, place, run) = ended.map_err(|error| RunError::Directory(std::io::Error::other(error)))??;
+        let Some(of_cell) = runs.get_mut(&cell) else { continue };
+        if let Some(slot) = of_cell.get_mut(place) {
+            *slot = Some(run);
+        }
+        // They are reported in the order in which they were begun, whichever was over first.
+        if let Some(all) = of_cell.iter().cloned().collect::<Option<Vec<Run>>>() {
+            let counts = counts(&all);
+            let result = CellResult { cell, property: None, fault: None, counts, predicted: None, runs: all };
+            watch.cell(Profile { cells: vec![result.clone()], ..empty.clone() });
+            whole.cells.push(result);
+        }
+    }
+    whole.cells.sort_by_key(|result| result.cell);
+    Ok(whole)
 }
 
 /// How many runs [`profile`] makes at most.

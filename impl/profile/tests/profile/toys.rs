@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use settled_profile::install::{Cache, Wanted};
-use settled_profile::matrix::{self, Over, Plan};
+use settled_profile::matrix::{self, Plan, Watch};
 use settled_profile::run::{Behind, Programs};
 use settled_profile::{Bite, Cell, Outcome, Profile, Run};
 use tempfile::TempDir;
@@ -72,15 +72,15 @@ workloads = ["steps", "approval"]
         };
         let cache = Cache::at(self.path().join("cache"));
         let adapter = cache.installed(&Wanted::named(&self.path().display().to_string()).unwrap()).unwrap();
-        let over: Over = Arc::new(|_, _| {});
+        let watch: Arc<dyn Watch> = Arc::new(());
         let runtime = tokio::runtime::Runtime::new().unwrap();
         let profiles: Vec<Profile> = runtime.block_on(async {
             let tasks: Vec<_> = adapter
                 .ways()
                 .into_iter()
                 .map(|variant| {
-                    let (plan, adapter, over) = (plan.clone(), adapter.clone(), Arc::clone(&over));
-                    tokio::spawn(async move { matrix::profile(&plan, &adapter, &variant, &over).await.unwrap() })
+                    let (plan, adapter, watch) = (plan.clone(), adapter.clone(), Arc::clone(&watch));
+                    tokio::spawn(async move { matrix::profile(&plan, &adapter, &variant, &watch).await.unwrap() })
                 })
                 .collect();
             let mut profiles = Vec::new();

@@ -7,11 +7,11 @@ use std::time::{Duration, SystemTime};
 use clap::{Args, ValueEnum};
 use indicatif::{ProgressBar, ProgressStyle};
 use settled_profile::install::{Cache, Wanted};
-use settled_profile::matrix::{self, Over, Plan};
+use settled_profile::matrix::{self, Plan, Watch};
 use settled_profile::report::{self, Ongoing};
 use settled_profile::run::{Behind, Programs, abandon_all};
-use settled_profile::{Adapter, Cell, FORMAT, Outcome, Profile, Report, Variant, predict};
-use tokio::sync::Semaphore;
+use settled_profile::{Adapter, Cell, FORMAT, Outcome, Profile, Report, Run, Variant, predict};
+use tokio::sync::{Semaphore, mpsc};
 use tokio::task::JoinSet;
 
 use super::cache::CacheArgs;
@@ -47,7 +47,7 @@ pub struct RunArgs {
     /// How many seconds a run may take; one that takes longer is stuck
     #[arg(long, value_name = "SECONDS", default_value_t = 60, value_parser = clap::value_parser!(u64).range(5..=86_400))]
     deadline: u64,
-    /// Write the results to this file, as JSON: each variant's as soon as it is measured
+    /// Write the results to this file, as JSON: each cell's as soon as it is measured
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
     /// Go on with what the file of `--json` has already: only what it lacks is measured
@@ -128,7 +128,7 @@ pub fn run(args: RunArgs) -> Result<Exit, Failure> {
         tokio::select! {
             measured = measure(&plan, &lacking, ongoing) => measured,
             () = told_to_end() => Err(Failure::nothing(match &args.json {
-                Some(_) => "told to end before all runs were over; the file has the variants that were: `--continue` measures the others",
+                Some(_) => "told to end before all runs were over; the file has the cells that were: `--continue` measures the others",
                 None => "told to end before all runs were over; nothing is written",
             })),
         }
@@ -210,8 +210,29 @@ fn annotate(profile: &mut Profile, adapter: &Adapter, variant: &Variant) {
     }
 }
 
-/// Measures these variants, and takes each into the report when all its runs are over. One that can't be run does not keep
-/// the others from being measured: why it can't is said in the end.
+/// Shows how a variant's profile comes on, and hands each cell on.
+struct Progress {
+    adapter: Adapter,
+    variant: Variant,
+    bar: ProgressBar,
+    cells: mpsc::UnboundedSender<Profile>,
+}
+
+impl Watch for Progress {
+    fn run(&self, cell: Cell, run: &Run) {
+        self.bar.inc(1);
+        self.bar.set_message(format!("{}/{} {cell}: {}", self.adapter.name, self.variant.name, run.outcome));
+    }
+
+    fn cell(&self, mut profile: Profile) {
+        annotate(&mut profile, &self.adapter, &self.variant);
+        // Nobody takes it any more once the harness has been told to end.
+        let _ = self.cells.send(profile);
+    }
+}
+
+/// Measures these cells of these variants, and takes each into the report when all its runs are over. A variant that can't be run does
+/// not keep the others from being measured: why it can't is said in the end.
 async fn measure(
     plan: &Plan,
     chosen: &[(Adapter, Variant, Vec<Cell>)],
@@ -220,38 +241,42 @@ async fn measure(
     let of = |cells: &[Cell]| Plan { cells: cells.to_vec(), ..plan.clone() };
     let expected =
         |(adapter, variant, cells): &(Adapter, Variant, Vec<Cell>)| matrix::expected(&of(cells), adapter, variant);
-    let all = chosen.iter().map(expected).sum();
-    let bar = ProgressBar::new(all);
+    let bar = ProgressBar::new(chosen.iter().map(expected).sum());
     let style = ProgressStyle::with_template("{bar:30} {pos}/{len} runs, {elapsed} {wide_msg}");
     bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
     bar.enable_steady_tick(Duration::from_millis(250));
+    let (hand_on, mut measured) = mpsc::unbounded_channel();
     let mut under_way = JoinSet::new();
     for (adapter, variant, cells) in chosen.iter().cloned() {
-        let (plan, bar) = (of(&cells), bar.clone());
+        // Why the others are not tried is part of a profile.
+        let left_out = plan.cells.iter().copied().filter(|cell| adapter.left_out(&variant, *cell).is_some());
+        let plan = of(&cells.into_iter().chain(left_out).collect::<Vec<_>>());
+        let (bar, cells) = (bar.clone(), hand_on.clone());
         under_way.spawn(async move {
             let name = format!("{}/{}", adapter.name, variant.name);
-            let shown = name.clone();
-            let over: Over = Arc::new(move |cell, run| {
-                bar.inc(1);
-                bar.set_message(format!("{shown} {cell}: {}", run.outcome));
-            });
-            let made = matrix::profile(&plan, &adapter, &variant, &over).await;
-            let mut made = made.map_err(|error| format!("{name}: {error}"))?;
-            annotate(&mut made, &adapter, &variant);
-            Ok::<_, String>(made)
+            let progress = Progress { adapter: adapter.clone(), variant: variant.clone(), bar, cells };
+            let watch: Arc<dyn Watch> = Arc::new(progress);
+            let made = matrix::profile(&plan, &adapter, &variant, &watch).await;
+            made.map(|_| name.clone()).map_err(|error| format!("{name}: {error}"))
         });
     }
+    drop(hand_on);
     let mut failed = Vec::new();
-    while let Some(made) = under_way.join_next().await {
-        match made.map_err(|error| Failure::internal(error.to_string()))? {
-            Ok(made) => {
-                if bar.is_hidden() {
-                    let over = chosen.len() - under_way.len();
-                    eprintln!("settled: {over} of {} variants: {}/{}", chosen.len(), made.adapter, made.variant);
-                }
-                report.add(made).map_err(|error| Failure::input(error.to_string()))?;
+    loop {
+        tokio::select! {
+            Some(profile) = measured.recv() => {
+                report.add(profile).map_err(|error| Failure::input(error.to_string()))?;
             }
-            Err(why) => failed.push(why),
+            Some(ended) = under_way.join_next() => {
+                match ended.map_err(|error| Failure::internal(error.to_string()))? {
+                    Ok(name) if bar.is_hidden() => {
+                        eprintln!("settled: {} of {} variants: {name}", chosen.len() - under_way.len(), chosen.len());
+                    }
+                    Ok(_) => {}
+                    Err(why) => failed.push(why),
+                }
+            }
+            else => break,
         }
     }
     bar.finish_and_clear();
