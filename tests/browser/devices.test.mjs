@@ -223,6 +223,8 @@ test("a page that is opened and reloaded without a network shows and takes chang
   await title(two).waitFor();
   await contexts[0].setOffline(true);
   await one.locator(".vote").click();
+  // What is shown is on the disk; what is not yet shown is nobody's promise.
+  await until("the vote is shown", async () => (await one.locator(".vote").textContent()) === "▲ 1");
   await one.reload();
   await one.waitForFunction(() => window.devices);
   await until("the vote is still there", async () => (await one.locator(".vote").textContent()) === "▲ 1");
