@@ -109,7 +109,7 @@ pub fn run(args: RunArgs) -> Result<Exit, Failure> {
         jobs: Arc::new(Semaphore::new(jobs as usize)),
         postgres: None,
     };
-    let mut lacking = Vec::new();
+    let (mut lacking, mut unserved) = (Vec::new(), Vec::new());
     for (adapter, variant) in &chosen {
         let cells = ongoing.lacks(&plan, adapter, variant);
         match ongoing.measured(&plan, adapter, variant) {
@@ -123,7 +123,17 @@ pub fn run(args: RunArgs) -> Result<Exit, Failure> {
     }
     let report = block_on(async {
         if lacking.iter().any(|(_, variant, _)| variant.needs.is_some()) {
-            plan.postgres = Some(settled_profile::database::Server::start().await.map_err(Failure::nothing)?);
+            match settled_profile::database::Server::start().await {
+                Ok(server) => plan.postgres = Some(server),
+                Err(error) => {
+                    let (needy, others) = lacking.drain(..).partition(|(_, variant, _)| variant.needs.is_some());
+                    let say = |(adapter, variant, _): (Adapter, Variant, _)| {
+                        format!("{}/{}: {error}", adapter.name, variant.name)
+                    };
+                    unserved.extend(Vec::into_iter(needy).map(say));
+                    lacking = others;
+                }
+            }
         }
         tokio::select! {
             measured = measure(&plan, &lacking, ongoing) => measured,
@@ -135,7 +145,8 @@ pub fn run(args: RunArgs) -> Result<Exit, Failure> {
     });
     // Whatever is left of a run ends with the harness, however that ends.
     abandon_all();
-    let (report, failed) = report?;
+    let (report, mut failed) = report?;
+    failed.extend(unserved);
     let report = report.end(&chosen).map_err(|error| Failure::input(error.to_string()))?;
     if let Some(path) = &args.html {
         write(path, &report::html(std::slice::from_ref(&report)))?;
