@@ -96,10 +96,7 @@ impl Ongoing {
     /// [`OngoingError::Unwritable`]: what is in the file stays.
     pub fn add(&mut self, mut profile: Profile) -> Result<(), OngoingError> {
         let before = self.report.profiles.iter().position(|other| {
-            let key = |profile: &Profile| {
-                let Profile { adapter, variant, version, behind, .. } = profile.clone();
-                (adapter, variant, version, behind)
-            };
+            let key = |of: &Profile| (of.adapter.clone(), of.variant.clone(), of.version.clone(), of.behind.clone());
             key(other) == key(&profile)
         });
         if let Some(before) = before.map(|place| self.report.profiles.remove(place)) {
