@@ -88,6 +88,9 @@ cells! {
     KillAtRandom "kill-at-random" Steps;
     /// The effect of `b` happens, and its answer is lost: the connection ends.
     AnswerLost "answer-lost" Steps;
+    /// The effect of `b` happens, and its answer is lost, each time its caller tries again, until that gives up (five times at most); then
+    /// it is resumed, and answered.
+    AnswersLost "answers-lost" Steps;
     /// The tool takes longer for `b` than its caller waits, and then the effect happens.
     LateEffect "late-effect" Steps;
     /// Cancelled (SIGINT) while `b` is under way, whose effect then happens; resumed afterwards.

@@ -26,6 +26,8 @@ pub struct Plan {
     pub cells: Vec<Cell>,
     /// How often each is run.
     pub repeat: u32,
+    /// What was made of them before: it counts, and only what is missing is run.
+    pub made: BTreeMap<Cell, Vec<Run>>,
     /// What random moments are drawn from.
     pub seed: u64,
     /// What the tool is behind.
@@ -102,10 +104,14 @@ pub async fn profile(
         }
     }
     let reference = reference(plan, &setting, &cells).await?;
-    let trials: Vec<(Cell, Moments)> = cells
-        .iter()
-        .flat_map(|cell| moments(plan, adapter, variant, *cell, &reference).into_iter().map(|moment| (*cell, moment)))
-        .collect();
+    let mut runs: BTreeMap<Cell, Vec<Option<Run>>> = BTreeMap::new();
+    let mut trials: Vec<(Cell, Moments)> = Vec::new();
+    for cell in &cells {
+        let made = plan.made.get(cell).cloned().unwrap_or_default();
+        let moments = moments(plan, adapter, variant, *cell, &reference).into_iter().skip(made.len());
+        trials.extend(moments.map(|moments| (*cell, moments)));
+        runs.insert(*cell, made.into_iter().map(Some).collect());
+    }
     let empty = Profile {
         adapter: adapter.name.clone(),
         variant: variant.name.clone(),
@@ -117,7 +123,6 @@ pub async fn profile(
         cells: Vec::new(),
         left_out,
     };
-    let mut runs: BTreeMap<Cell, Vec<Option<Run>>> = BTreeMap::new();
     let mut under_way = JoinSet::new();
     for (cell, moments) in trials {
         let of_cell = runs.entry(cell).or_default();
@@ -158,7 +163,11 @@ pub async fn profile(
 #[must_use]
 pub fn expected(plan: &Plan, adapter: &Adapter, variant: &Variant) -> u64 {
     let cells = plan.cells.iter().filter(|cell| adapter.left_out(variant, **cell).is_none());
-    cells.map(|cell| u64::from(if *cell == Cell::KillAtWrites { sampled(plan) } else { plan.repeat })).sum()
+    let missing = cells.map(|cell| {
+        let all = if *cell == Cell::KillAtWrites { sampled(plan) } else { plan.repeat };
+        u64::from(all).saturating_sub(plan.made.get(cell).map_or(0, |made| made.len() as u64))
+    });
+    missing.sum()
 }
 
 /// A run that the harness or the machine could not make says nothing of the framework.
@@ -173,6 +182,11 @@ fn untried(error: &RunError) -> Run {
     }
 }
 
+/// Whether its moment was found in another run.
+const fn follows_another(cell: Cell) -> bool {
+    matches!(cell, Cell::KillAtRandom | Cell::KillAtWrites | Cell::TornWrite)
+}
+
 /// A run of a cell. One whose fault did not strike because it is not like the one that was timed and watched is made again, and struck
 /// earlier; so is one that the machine did not let the harness make.
 async fn struck(plan: &Plan, setting: &Setting, cell: Cell, mut moments: Moments) -> Result<Run, RunError> {
@@ -181,7 +195,7 @@ async fn struck(plan: &Plan, setting: &Setting, cell: Cell, mut moments: Moments
         let made = permitted(plan, run::run(setting, cell, moments)).await;
         tries -= 1;
         let missed = match &made {
-            Ok((run, _)) => matches!(run.bite, Bite::Missed(_)) && matches!(cell, Cell::KillAtRandom | Cell::TornWrite),
+            Ok((run, _)) => matches!(run.bite, Bite::Missed(_)) && follows_another(cell),
             Err(error) => !matches!(error, RunError::Start { .. }),
         };
         if !missed || tries == 0 {

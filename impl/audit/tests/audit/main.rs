@@ -78,7 +78,16 @@ fn audit(options: &Options) -> Result<Report, AuditError> {
 
 fn audit_with(options: &Options, secrets: &Secrets) -> Result<Report, AuditError> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    runtime.block_on(settled_audit::audit(options, secrets, &|_| ()))
+    let report = runtime.block_on(settled_audit::audit(options, secrets, &|_| ()))?;
+    for tool in &report.tools {
+        // What is printed for `settled.toml` must be taken as it is.
+        if let Some(suggestion) = &tool.suggestion
+            && let Err(error) = settled_mcp::Config::parse(Path::new("settled.toml"), suggestion)
+        {
+            panic!("{error}\n{suggestion}");
+        }
+    }
+    Ok(report)
 }
 
 fn report(options: &Options) -> Report {

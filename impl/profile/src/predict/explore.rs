@@ -2,12 +2,12 @@
 
 use std::collections::HashSet;
 
-use settled_explorer::{Budget, Fault, Faults};
+use settled_explorer::{Budget, Faults};
 use settled_model::Description;
 use settled_model::world::{Heard, Phase, Rules, World};
 
 use super::Kinds;
-use super::strike::{Strike, more_at_once};
+use super::strike::{Strike, more};
 use crate::cell::Cell;
 
 /// More states than any protocol of an adapter has; one that has more is not predicted.
@@ -18,14 +18,14 @@ const MOST: usize = 400_000;
 struct State {
     world: World,
     struck: bool,
-    /// How often the step may be called once more while it is served.
-    at_once: u8,
+    /// What may still happen to it.
+    left: Budget,
 }
 
 /// The kinds of outcomes of all runs that are struck; `None` if there is no such run, or there are too many to see them all.
 pub(super) fn endings(description: Description, cell: Cell, strike: Strike) -> Option<Kinds> {
     let rules = Rules::new(description);
-    let first = State { world: World::initial(), struck: false, at_once: 0 };
+    let first = State { world: World::initial(), struck: false, left: Budget::from(Faults::default()) };
     let mut seen = HashSet::from([first]);
     let (mut waiting, mut kinds) = (vec![first], Kinds::new());
     while let Some(state) = waiting.pop() {
@@ -35,7 +35,7 @@ pub(super) fn endings(description: Description, cell: Cell, strike: Strike) -> O
         let mut next = Vec::new();
         if !state.struck {
             let struck = strike(&rules, &state.world).into_iter();
-            next.extend(struck.map(|world| State { world, struck: true, at_once: more_at_once(cell) }));
+            next.extend(struck.map(|world| State { world, struck: true, left: Budget::from(more(cell)) }));
         }
         let rests = go_on(&rules, state, &mut next);
         if state.struck && rests {
@@ -48,15 +48,14 @@ pub(super) fn endings(description: Description, cell: Cell, strike: Strike) -> O
 
 /// What can come next without a strike. Whether nothing can.
 fn go_on(rules: &Rules, state: State, next: &mut Vec<State>) -> bool {
-    let budget = Faults { concurrent_calls: state.at_once, ..Faults::default() };
     let mut moves = Vec::new();
-    rules.moves(&state.world, Budget::from(budget), &mut moves);
+    rules.moves(&state.world, state.left, &mut moves);
     let mut rests = true;
     for (what, fault) in moves {
         if let Some(world) = rules.apply(&state.world, what) {
             rests &= fault.is_some();
-            let at_once = state.at_once - u8::from(fault == Some(Fault::ConcurrentCall));
-            next.push(State { world, at_once, ..state });
+            let left = fault.and_then(|fault| state.left.spend(fault)).unwrap_or(state.left);
+            next.push(State { world, left, ..state });
         }
     }
     rests

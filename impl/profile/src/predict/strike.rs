@@ -25,7 +25,7 @@ pub(super) fn of(cell: Cell, behind: bool) -> Option<Strike> {
         Cell::ClockJumped => Some(clock_jumped),
         Cell::KillAfterAnswer => Some(kill_after_answer),
         Cell::KillAtWrites | Cell::KillAtRandom => Some(kill_at_any_moment),
-        Cell::AnswerLost => Some(answer_lost),
+        Cell::AnswerLost | Cell::AnswersLost => Some(answer_lost),
         Cell::LateEffect => Some(late_effect),
         Cell::Cancelled => Some(cancelled),
         Cell::ToolRestarted => {
@@ -49,11 +49,12 @@ pub(super) fn of(cell: Cell, behind: bool) -> Option<Strike> {
     }
 }
 
-/// How often the caller may call once more while it is served, after the strike.
-pub(super) const fn more_at_once(cell: Cell) -> u8 {
+/// What may happen once more after the strike.
+pub(super) fn more(cell: Cell) -> Faults {
     match cell {
-        Cell::ResumedAtOnce | Cell::ApprovedAtOnce => 1,
-        _ => 0,
+        Cell::ResumedAtOnce | Cell::ApprovedAtOnce => Faults { concurrent_calls: 1, ..Faults::default() },
+        Cell::AnswersLost => Faults { lost_replies: 1, ..Faults::default() },
+        _ => Faults::default(),
     }
 }
 

@@ -29,7 +29,7 @@ pub const fn fault(cell: Cell) -> Option<Fault> {
         | Cell::ResumedWithInput
         | Cell::ResumedTwice
         | Cell::ApprovedThenKilled => Some(Fault::ClientCrash),
-        Cell::AnswerLost => Some(Fault::LostReply),
+        Cell::AnswerLost | Cell::AnswersLost => Some(Fault::LostReply),
         Cell::LateEffect => Some(Fault::Timeout),
         Cell::Cancelled => Some(Fault::Cancel),
         Cell::ToolRestarted => Some(Fault::ToolCrashAfter),

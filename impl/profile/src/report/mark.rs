@@ -108,7 +108,12 @@ pub(super) const GROUPS: [Group; 6] = [
     ("its call of the tool", |cell| {
         matches!(
             cell,
-            Cell::AnswerLost | Cell::LateEffect | Cell::Cancelled | Cell::ToolRestarted | Cell::DeliveredTwice
+            Cell::AnswerLost
+                | Cell::AnswersLost
+                | Cell::LateEffect
+                | Cell::Cancelled
+                | Cell::ToolRestarted
+                | Cell::DeliveredTwice
         )
     }),
     ("disk and clock", |cell| {

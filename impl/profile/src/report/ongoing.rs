@@ -1,5 +1,6 @@
 //! A report that grows while it is measured: what has been measured is never lost, and need not be measured again.
 
+use std::collections::BTreeMap;
 use std::fs::Permissions;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -7,7 +8,7 @@ use std::path::{Path, PathBuf};
 use super::read::{ReadError, read};
 use crate::cell::Cell;
 use crate::matrix::Plan;
-use crate::profile::{Profile, Report};
+use crate::profile::{Profile, Report, Run};
 use crate::{Adapter, Variant};
 
 /// A report under way, in its file if it has one.
@@ -83,6 +84,16 @@ impl Ongoing {
         let profile = self.report.profiles.iter().find(|profile| is_of(profile, plan, adapter, variant));
         let tried = plan.cells.iter().copied().filter(|cell| adapter.left_out(variant, *cell).is_none());
         tried.filter(|cell| profile.is_none_or(|profile| !has_cell(profile, *cell, plan.repeat as usize))).collect()
+    }
+
+    /// The runs of these cells of a variant that there are already, as far as they stay what they are when there are more. (Which
+    /// writes are struck depends on how many of them are.)
+    #[must_use]
+    pub fn made(&self, plan: &Plan, adapter: &Adapter, variant: &Variant, cells: &[Cell]) -> BTreeMap<Cell, Vec<Run>> {
+        let profile = self.report.profiles.iter().find(|profile| is_of(profile, plan, adapter, variant));
+        let results = profile.into_iter().flat_map(|profile| &profile.cells);
+        let kept = results.filter(|result| cells.contains(&result.cell) && result.cell != Cell::KillAtWrites);
+        kept.map(|result| (result.cell, result.runs.clone())).collect()
     }
 
     /// What has been measured of a variant.

@@ -277,9 +277,12 @@ impl Flow {
             (Aim::KillAfter(wait), Point::Called) => {
                 self.alarm = Some((Instant::now() + wait, Alarm::Kill(last)));
             }
-            (Aim::CutAnswer(at), Point::Effected) if at == step => {
+            (Aim::CutAnswer(at, times), Point::Effected) if at == step => {
                 self.note(Who::Harness, "the answer is lost");
                 self.bite = Some(Bite::Struck);
+                if times > 1 {
+                    self.aim = Aim::CutAnswer(at, times - 1);
+                }
                 waiting.order(Order::Cut);
                 return Ok(());
             }

@@ -18,6 +18,9 @@ const STOPPED: Duration = Duration::from_secs(15);
 /// How far the wall clock is ahead for a resumed process: longer than leases, time-outs and caches last.
 const CLOCK_JUMP: Duration = Duration::from_secs(2 * 24 * 60 * 60);
 
+/// How many answers are lost at most: a caller that tries again without end must come to one.
+const ANSWERS_LOST: u32 = 5;
+
 /// How long processes that are started at once may wait for each other at the tool. One that is kept out by a lock never comes.
 const TOGETHER: Duration = Duration::from_secs(10);
 
@@ -41,7 +44,8 @@ async fn steps(flow: &mut Flow, cell: Cell) -> Result<Vec<usize>, RunError> {
         Cell::KillAfterEffect | Cell::ClockJumped | Cell::ResumedWithInput => Aim::Kill("b", Point::Effected),
         Cell::KillAfterRecord | Cell::ResumedTwice | Cell::ResumedAtOnce => Aim::Kill("c", Point::Called),
         Cell::KillAtRandom => Aim::KillAfter(flow.moments.after.unwrap_or_default()),
-        Cell::AnswerLost => Aim::CutAnswer("b"),
+        Cell::AnswerLost => Aim::CutAnswer("b", 1),
+        Cell::AnswersLost => Aim::CutAnswer("b", ANSWERS_LOST),
         Cell::LateEffect => Aim::Late("b"),
         Cell::Cancelled => Aim::Cancel("b"),
         Cell::ToolRestarted => Aim::RestartTool("b"),
@@ -58,6 +62,7 @@ async fn steps(flow: &mut Flow, cell: Cell) -> Result<Vec<usize>, RunError> {
     if cell == Cell::NoFault || (flow.bite.is_none() && !flow.is_holding()) || missed(flow) {
         return Ok(vec![first]);
     }
+    flow.aim = Aim::Nothing;
     match cell {
         Cell::ClockJumped => {
             let second = begin(flow, Some(CLOCK_JUMP), "continue", &[])?;
@@ -76,6 +81,7 @@ async fn steps(flow: &mut Flow, cell: Cell) -> Result<Vec<usize>, RunError> {
         Cell::ResumedAtOnce => at_once(flow, &[]).await,
         // Whatever did not kill it can have ended well; then nobody would resume it.
         Cell::AnswerLost
+        | Cell::AnswersLost
         | Cell::LateEffect
         | Cell::ToolRestarted
         | Cell::DeliveredTwice

@@ -15,8 +15,8 @@ pub enum Aim {
     Kill(&'static str, Point),
     /// It is killed so long after its first call.
     KillAfter(Duration),
-    /// The step's connection ends after its effect.
-    CutAnswer(&'static str),
+    /// The step's connection ends after its effect, so many times.
+    CutAnswer(&'static str, u32),
     /// The step's effect happens after its caller has given up.
     Late(&'static str),
     /// SIGINT while the step is under way.

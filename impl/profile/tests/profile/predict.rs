@@ -2,9 +2,9 @@
 
 use settled_model::{Description, Fault, PropertyName, library};
 use settled_profile::predict::{annotate, fault, possible, property};
-use settled_profile::{Adapter, Cell, Outcome, Run, Variant};
+use settled_profile::{Cell, Outcome, Run};
 
-use crate::sample::{missed, profile, result, run};
+use crate::sample::{adapter, missed, profile, result, run};
 
 fn shipped(name: &str) -> Description {
     library::load(name).unwrap()
@@ -37,6 +37,7 @@ fn a_journal_repeats_the_step_under_way_and_no_other() {
         (Cell::KillAfterRecord, &["once"]),
         (Cell::KillAtRandom, &["duplicate", "once"]),
         (Cell::AnswerLost, &["duplicate"]),
+        (Cell::AnswersLost, &["duplicate"]),
         (Cell::LateEffect, &["duplicate"]),
         // The signal may end the process, or cancel the run for good.
         (Cell::Cancelled, &["duplicate", "error", "lost"]),
@@ -83,7 +84,7 @@ fn a_run_that_nobody_goes_on_with_is_lost() {
 fn what_follows_a_failed_step_is_the_protocols_choice() {
     let after =
         |what| described(&format!("[caller]\nsequential = true\nafter-silence = \"{what}\"\n[guard]\nprocesses = 0\n"));
-    for cell in [Cell::AnswerLost, Cell::LateEffect, Cell::ToolRestarted] {
+    for cell in [Cell::AnswerLost, Cell::AnswersLost, Cell::LateEffect, Cell::ToolRestarted] {
         assert_eq!(kinds(&after("retry"), false, cell), ["duplicate"], "{cell}");
         assert_eq!(kinds(&after("stop"), false, cell), ["error", "lost"], "{cell}");
     }
@@ -107,9 +108,14 @@ fn behind_settled_nothing_is_repeated() {
             let harmless = |kind: &&str| matches!(*kind, "once" | "error" | "lost");
             assert!(found.is_none_or(|found| found.iter().all(harmless)), "{name} {cell}");
         }
-        for cell in
-            [Cell::KillAfterEffect, Cell::LateEffect, Cell::DeliveredTwice, Cell::ApprovedAtOnce, Cell::ClockJumped]
-        {
+        for cell in [
+            Cell::KillAfterEffect,
+            Cell::AnswersLost,
+            Cell::LateEffect,
+            Cell::DeliveredTwice,
+            Cell::ApprovedAtOnce,
+            Cell::ClockJumped,
+        ] {
             assert_eq!(kinds(&shipped(name), true, cell), ["once"], "{name} {cell}");
         }
     }
@@ -138,15 +144,6 @@ fn a_prediction_is_a_part_of_all_endings() {
         assert!(twice && once, "{name}");
         assert_eq!(kinds(&protocol, false, Cell::KillAtRandom), ["duplicate", "once"], "{name}");
     }
-}
-
-fn adapter(protocol: &str, directory: &std::path::Path) -> (Adapter, Variant) {
-    let text = "name = \"toy\"\nabout = \"y\"\nframework = \"toy\"\nversion = \"1\"\nruntime = [\"true\"]\nstart = [\"true\"]\n\
-                resume = [\"true\"]\nworkloads = [\"steps\"]\nprotocol = \"other\"\n[[variant]]\nname = \"x\"\n";
-    std::fs::write(directory.join("adapter.toml"), format!("{text}protocol = \"{protocol}\"\n")).unwrap();
-    let adapter = Adapter::read(directory).unwrap();
-    let variant = adapter.variants[0].clone();
-    (adapter, variant)
 }
 
 #[test]

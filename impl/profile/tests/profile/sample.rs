@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 
 use settled_profile::{
-    Bite, Cell, CellResult, Counts, Event, FORMAT, Machine, Outcome, Prediction, Profile, Report, Run, Who,
+    Adapter, Bite, Cell, CellResult, Counts, Event, FORMAT, Machine, Outcome, Prediction, Profile, Report, Run,
+    Variant, Who,
 };
 
 /// A text that would do harm if it were taken for more than text.
@@ -147,4 +148,14 @@ pub fn full() -> Report {
         }],
     );
     report(vec![alone, behind, newer, other])
+}
+
+/// An adapter with one variant, `x`, whose files are in this directory.
+pub fn adapter(protocol: &str, directory: &std::path::Path) -> (Adapter, Variant) {
+    let text = "name = \"toy\"\nabout = \"y\"\nframework = \"toy\"\nversion = \"1\"\nruntime = [\"true\"]\nstart = [\"true\"]\n\
+                resume = [\"true\"]\nworkloads = [\"steps\"]\nprotocol = \"other\"\n[[variant]]\nname = \"x\"\n";
+    std::fs::write(directory.join("adapter.toml"), format!("{text}protocol = \"{protocol}\"\n")).unwrap();
+    let adapter = Adapter::read(directory).unwrap();
+    let variant = adapter.variants[0].clone();
+    (adapter, variant)
 }

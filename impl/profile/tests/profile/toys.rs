@@ -63,6 +63,7 @@ workloads = ["steps", "approval"]
             programs: Programs { tool: vec![settled.clone().into(), "profile-tool".into()], settled },
             cells: cells.to_vec(),
             repeat: 1,
+            made: BTreeMap::new(),
             seed: 1,
             behind,
             deadline: Duration::from_secs(if cells == [Cell::KillAfterEffect] { 20 } else { 120 }),
@@ -165,7 +166,8 @@ fn is_alive(process: &Path) -> bool {
 const TRANSPORTS: &[(&str, &str)] = &[("repeats", "http"), ("repeats", "mcp-http"), ("repeats", "mcp-stdio")];
 
 /// Cells in which a framework that records a step after it repeats its effect.
-const REPEATED: &[Cell] = &[Cell::KillAfterEffect, Cell::AnswerLost, Cell::DeliveredTwice, Cell::ApprovedThenKilled];
+const REPEATED: &[Cell] =
+    &[Cell::KillAfterEffect, Cell::AnswerLost, Cell::AnswersLost, Cell::DeliveredTwice, Cell::ApprovedThenKilled];
 
 #[test]
 fn what_is_repeated_without_settled_happens_once_behind_it() {
@@ -182,6 +184,24 @@ fn what_is_repeated_without_settled_happens_once_behind_it() {
             ends(&before, &toy, cell, &Outcome::Once);
             ends(&after, &toy, cell, &Outcome::Once);
         }
+    }
+}
+
+#[test]
+fn an_answer_is_lost_as_often_as_its_caller_tries_again() {
+    let toys = Toys::make(&[("repeats", "http"), ("tries-thrice", "http"), ("tries-on", "http"), ("intent", "http")]);
+    let cells = [Cell::AnswerLost, Cell::AnswersLost];
+    let runs = toys.run(&cells, None);
+    // The process that gives up, and then the one that resumes.
+    ends(&runs, "repeats-http", Cell::AnswersLost, &Outcome::Duplicate(2));
+    ends(&runs, "tries-thrice-http", Cell::AnswerLost, &Outcome::Duplicate(2));
+    ends(&runs, "tries-thrice-http", Cell::AnswersLost, &Outcome::Duplicate(4));
+    // What tries without end comes to an answer.
+    ends(&runs, "tries-on-http", Cell::AnswersLost, &Outcome::Duplicate(6));
+    ends(&runs, "intent-http", Cell::AnswersLost, &Outcome::Once);
+    let behind = toys.run(&cells, Some(Behind::Settled));
+    for (toy, cell) in behind.keys() {
+        ends(&behind, toy, *cell, &Outcome::Once);
     }
 }
 

@@ -1,5 +1,6 @@
 //! `settled profile run`: the matrix.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -102,6 +103,7 @@ pub fn run(args: RunArgs) -> Result<Exit, Failure> {
         programs: Programs { tool: vec![own.clone().into(), "profile-tool".into()], settled: own },
         cells: Cell::ALL.iter().copied().filter(|cell| args.cell.is_empty() || args.cell.contains(cell)).collect(),
         repeat: args.repeat,
+        made: BTreeMap::new(),
         seed: ongoing.report().seed,
         behind: args.behind.map(|BehindArg::Settled| Behind::Settled),
         deadline: Duration::from_secs(args.deadline),
@@ -115,23 +117,25 @@ pub fn run(args: RunArgs) -> Result<Exit, Failure> {
         match ongoing.measured(&plan, adapter, variant) {
             // What its protocol predicts may be another thing by now.
             Some(measured) if cells.is_empty() => annotate(measured, adapter, variant),
-            _ => lacking.push((adapter.clone(), variant.clone(), cells)),
+            _ => lacking.push(Lacking {
+                adapter: adapter.clone(),
+                variant: variant.clone(),
+                made: ongoing.made(&plan, adapter, variant, &cells),
+                cells,
+            }),
         }
     }
     if lacking.len() < chosen.len() {
         eprintln!("settled: {} of {} variants are measured already", chosen.len() - lacking.len(), chosen.len());
     }
     let report = block_on(async {
-        if lacking.iter().any(|(_, variant, _)| variant.needs.is_some()) {
+        let needs = |lacking: &Lacking| lacking.variant.needs.is_some();
+        if lacking.iter().any(needs) {
             match settled_profile::database::Server::start().await {
                 Ok(server) => plan.postgres = Some(server),
                 Err(error) => {
-                    let (needy, others) = lacking.drain(..).partition(|(_, variant, _)| variant.needs.is_some());
-                    let say = |(adapter, variant, _): (Adapter, Variant, _)| {
-                        format!("{}/{}: {error}", adapter.name, variant.name)
-                    };
-                    unserved.extend(Vec::into_iter(needy).map(say));
-                    lacking = others;
+                    let needy = lacking.extract_if(.., |lacking| needs(lacking));
+                    unserved.extend(needy.map(|needy| format!("{}: {error}", needy.name())));
                 }
             }
         }
@@ -242,29 +246,45 @@ impl Watch for Progress {
     }
 }
 
+/// What is to be measured of a variant.
+#[derive(Clone)]
+struct Lacking {
+    adapter: Adapter,
+    variant: Variant,
+    cells: Vec<Cell>,
+    /// The runs of these cells that there are already.
+    made: BTreeMap<Cell, Vec<Run>>,
+}
+
+impl Lacking {
+    fn name(&self) -> String {
+        format!("{}/{}", self.adapter.name, self.variant.name)
+    }
+
+    /// The plan of this variant alone.
+    fn plan(&self, of_all: &Plan) -> Plan {
+        // Why the others are not tried is part of a profile.
+        let left_out = of_all.cells.iter().filter(|cell| self.adapter.left_out(&self.variant, **cell).is_some());
+        let cells = self.cells.iter().chain(left_out).copied().collect();
+        Plan { cells, made: self.made.clone(), ..of_all.clone() }
+    }
+}
+
 /// Measures these cells of these variants, and takes each into the report when all its runs are over. A variant that can't be run does
 /// not keep the others from being measured: why it can't is said in the end.
-async fn measure(
-    plan: &Plan,
-    chosen: &[(Adapter, Variant, Vec<Cell>)],
-    mut report: Ongoing,
-) -> Result<(Ongoing, Vec<String>), Failure> {
-    let of = |cells: &[Cell]| Plan { cells: cells.to_vec(), ..plan.clone() };
-    let expected =
-        |(adapter, variant, cells): &(Adapter, Variant, Vec<Cell>)| matrix::expected(&of(cells), adapter, variant);
+async fn measure(plan: &Plan, chosen: &[Lacking], mut report: Ongoing) -> Result<(Ongoing, Vec<String>), Failure> {
+    let expected = |of: &Lacking| matrix::expected(&of.plan(plan), &of.adapter, &of.variant);
     let bar = ProgressBar::new(chosen.iter().map(expected).sum());
     let style = ProgressStyle::with_template("{bar:30} {pos}/{len} runs, {elapsed} {wide_msg}");
     bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
     bar.enable_steady_tick(Duration::from_millis(250));
     let (hand_on, mut measured) = mpsc::unbounded_channel();
     let mut under_way = JoinSet::new();
-    for (adapter, variant, cells) in chosen.iter().cloned() {
-        // Why the others are not tried is part of a profile.
-        let left_out = plan.cells.iter().copied().filter(|cell| adapter.left_out(&variant, *cell).is_some());
-        let plan = of(&cells.into_iter().chain(left_out).collect::<Vec<_>>());
+    for of in chosen {
+        let (plan, name) = (of.plan(plan), of.name());
+        let (adapter, variant) = (of.adapter.clone(), of.variant.clone());
         let (bar, cells) = (bar.clone(), hand_on.clone());
         under_way.spawn(async move {
-            let name = format!("{}/{}", adapter.name, variant.name);
             let progress = Progress { adapter: adapter.clone(), variant: variant.clone(), bar, cells };
             let watch: Arc<dyn Watch> = Arc::new(progress);
             let made = matrix::profile(&plan, &adapter, &variant, &watch).await;
