@@ -133,8 +133,13 @@ fn answer_lost(rules: &Rules, world: &World) -> Vec<World> {
 /// Whoever waits gives up: the caller calls again, or leaves it; or it is the guard that does.
 fn late_effect(rules: &Rules, world: &World) -> Vec<World> {
     let Some(request) = request(world, B) else { return Vec::new() };
+    let (stops, direct) = (rules.description.caller.after_silence == Again::Stop, rules.description.is_direct());
+    if stops && !direct {
+        // In the model a caller waits for its guard as long as that takes.
+        return Vec::new();
+    }
     let mut struck = by(rules, world, &[Fault::Timeout, Fault::ConcurrentCall]);
-    if rules.description.caller.after_silence == Again::Stop && rules.description.is_direct() {
+    if stops {
         // Who leaves it hears nothing any more.
         let late = rules.apply(world, Move::Apply { request, how: How::Answered });
         let unheard = late.and_then(|late| Some(lose(rules, &late, reply(rules, &late, B)?)));

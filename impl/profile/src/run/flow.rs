@@ -204,6 +204,8 @@ impl Flow {
             (self.stage.directory().display().to_string(), "DIR"),
             (self.stage.setting.directory.display().to_string(), "."),
             (self.stage.run.clone(), "RUN"),
+            // Reports are given to others, whom its owner's name does not concern.
+            (format!("{}/", std::env::home_dir().unwrap_or_default().display()), "~/"),
         ];
         let lines = self.processes.get(number).map(|process| process.last_words(most)).unwrap_or_default();
         lines.iter().map(|line| tidy(line, &names)).collect()
@@ -259,11 +261,15 @@ impl Flow {
                 self.answered.push(step.clone());
             }
             Point::Abandoned => self.note(Who::Framework, format!("gave up on {step}")),
-            Point::Relayed => {}
+            Point::Relayed => {
+                if self.held.as_ref().is_some_and(|held| held.waiting.reached.step == step) {
+                    self.note(Who::Framework, format!("called {step} once more"));
+                }
+            }
         }
         if let Some(held) = &mut self.held
             && held.waiting.reached.step == step
-            && matches!(waiting.reached.point, Point::Called | Point::Abandoned)
+            && matches!(waiting.reached.point, Point::Called | Point::Relayed | Point::Abandoned)
             && !held.given_up
         {
             held.given_up = true;

@@ -7,18 +7,15 @@ use std::time::Duration;
 use nix::sys::signal::{Signal, kill, killpg};
 use nix::unistd::Pid;
 
-/// The system's usual limit of the bytes in a process's message queues.
-#[cfg(target_os = "linux")]
-const USUAL: u64 = 819_200;
-
-/// A number for a directory, which its processes carry as a limit that no framework needs: children inherit it, also those that
-/// leave the group and the session, and are given another environment.
+/// A number for a directory, which its processes carry as a limit that none of them comes to (how many microseconds of real-time
+/// priority without a wait: tens of thousands of years): children inherit it, also those that leave the group and the session, and
+/// are given another environment. There are so many numbers that runs at once don't have the same.
 #[cfg(target_os = "linux")]
 fn number(directory: &Path) -> u64 {
     use std::hash::{Hash, Hasher};
     let mut hasher = std::hash::DefaultHasher::new();
     directory.hash(&mut hasher);
-    USUAL - 1 - hasher.finish() % (USUAL / 2)
+    (1 << 62) + (hasher.finish() >> 2)
 }
 
 /// Marks a process that has just been started, and so its children, as one of a directory.
@@ -26,10 +23,10 @@ pub fn mark(process: u32, directory: &Path) {
     #[cfg(target_os = "linux")]
     {
         use rustix::process::{Pid, Resource, getrlimit, prlimit};
-        let mut limit = getrlimit(Resource::Msgqueue);
+        let mut limit = getrlimit(Resource::Rttime);
         limit.current = Some(number(directory));
         // Without it, processes are still known by their environment, their command and their group.
-        let _ = prlimit(Pid::from_raw(process.cast_signed()), Resource::Msgqueue, limit);
+        let _ = prlimit(Pid::from_raw(process.cast_signed()), Resource::Rttime, limit);
     }
     #[cfg(not(target_os = "linux"))]
     let _ = (process, directory);
@@ -40,7 +37,7 @@ fn is_marked(process: u32, directory: &Path) -> bool {
     #[cfg(target_os = "linux")]
     {
         let limits = std::fs::read_to_string(format!("/proc/{process}/limits")).unwrap_or_default();
-        let limit = limits.lines().find_map(|line| line.strip_prefix("Max msgqueue size"));
+        let limit = limits.lines().find_map(|line| line.strip_prefix("Max realtime timeout"));
         limit.and_then(|limit| limit.split_whitespace().next()?.parse().ok()) == Some(number(directory))
     }
     #[cfg(not(target_os = "linux"))]
@@ -121,4 +118,37 @@ fn names(process: u32, directory: &[u8]) -> bool {
 
 fn pid(process: u32) -> Pid {
     Pid::from_raw(i32::try_from(process).unwrap_or(i32::MAX))
+}
+
+#[cfg(all(test, target_os = "linux"))]
+mod tests {
+    use std::collections::HashSet;
+    use std::process::{Command, Stdio};
+
+    use super::*;
+
+    #[test]
+    fn no_two_runs_have_the_same_number() {
+        let runs = 200_000;
+        let numbers: HashSet<_> = (0..runs).map(|run| number(Path::new(&format!("/tmp/settled-{run}")))).collect();
+        assert_eq!(numbers.len(), runs);
+    }
+
+    #[test]
+    fn children_are_known_by_their_parents_number_and_others_are_not() {
+        let [one, other] = ["/no/such/one", "/no/such/other"].map(Path::new);
+        let mut shell = Command::new("sh");
+        // It goes on when it is told to, which is after it was marked.
+        let mut shell = shell.args(["-c", "read go; sleep 60 & wait"]).stdin(Stdio::piped()).spawn().unwrap();
+        mark(shell.id(), one);
+        drop(shell.stdin.take());
+        while of_directory(one, &BTreeSet::new()).len() < 2 {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        assert_eq!(of_directory(other, &BTreeSet::new()), [] as [u32; 0]);
+        for process in of_directory(one, &BTreeSet::new()) {
+            assert!(signal_one(process, Signal::SIGKILL));
+        }
+        shell.wait().unwrap();
+    }
 }

@@ -92,7 +92,8 @@ impl Stage {
             tool_at: SocketAddr::from(([127, 0, 0, 1], 0)),
             relay: None,
             front: None,
-            relayed: cell == Cell::DeliveredTwice,
+            // Behind a guard the tool does not hear of a caller that has given up and calls again.
+            relayed: cell == Cell::DeliveredTwice || (cell == Cell::LateEffect && setting.behind.is_some()),
             database: None,
             _control: control,
         };

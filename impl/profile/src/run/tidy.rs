@@ -17,7 +17,7 @@ pub fn tidy(line: &str, names: &[(String, &str)]) -> String {
             character => text.push(character),
         }
     }
-    for (name, instead) in names {
+    for (name, instead) in names.iter().filter(|(name, _)| name != "/") {
         text = text.replace(name, instead);
     }
     let text = text.trim();
@@ -33,8 +33,10 @@ mod tests {
 
     #[test]
     fn colours_names_and_length() {
-        let names = [("/tmp/x".to_owned(), "RUN")];
-        assert_eq!(tidy("\u{1b}[31mno /tmp/x/state \u{1b}[0m", &names), "no RUN/state");
+        let names = [("/tmp/x".to_owned(), "RUN"), ("/home/x/".to_owned(), "~/")];
+        assert_eq!(tidy("\u{1b}[31mno /tmp/x/state in /home/x/y \u{1b}[0m", &names), "no RUN/state in ~/y");
+        // Who has no home.
+        assert_eq!(tidy("/a/b", &[("/".to_owned(), "~/")]), "/a/b");
         assert_eq!(tidy(&"ü".repeat(400), &[]).chars().count(), 301);
     }
 }

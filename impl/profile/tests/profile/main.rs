@@ -1,6 +1,7 @@
 //! Profiles of toy frameworks, and what they are made with.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
+mod committed;
 mod install;
 mod khan;
 mod ongoing;

@@ -95,6 +95,9 @@ fn what_follows_a_failed_step_is_the_protocols_choice() {
     exits_well.caller.after_crash = settled_model::description::Again::Stop;
     assert_eq!(kinds(&exits_well, false, Cell::Cancelled), ["duplicate"]);
     assert_eq!(kinds(&exits_well, false, Cell::KillAfterEffect), ["error", "lost"]);
+    // Who gives up on its guard while that waits for a slow tool is not in the model.
+    assert_eq!(possible(&after("stop"), true, Cell::LateEffect), None);
+    assert_eq!(kinds(&after("retry"), true, Cell::LateEffect), ["once"]);
     // A kill is no failure of the step.
     assert_eq!(kinds(&after("stop"), false, Cell::KillAfterEffect), ["duplicate"]);
 }
