@@ -163,6 +163,7 @@ async fn of_tool(tool: &Tool, stage: &mut Stage<'_>, progress: Progress<'_>) -> 
         effect: &effect,
         experiments: &experiments,
         observer: stage.watches.observer(),
+        arguments: &subject.arguments,
         server: &server,
     };
     let suggestion = suggestion(&seen);

@@ -1,8 +1,9 @@
 //! What became of what a tool claims, and what to declare of it.
 
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use crate::report::{Claim, Experiment, ExperimentReport, Found, Verdict};
+use crate::template::is_fresh;
 use crate::tool::Annotations;
 use crate::watch::Observing;
 
@@ -48,8 +49,26 @@ pub(crate) struct Seen<'a> {
     pub(crate) effect: &'a [String],
     pub(crate) experiments: &'a [ExperimentReport],
     pub(crate) observer: Option<&'a Observing>,
+    /// What the tool was called with, as it was written.
+    pub(crate) arguments: &'a Map<String, Value>,
     /// The server's name: its tools change one thing.
     pub(crate) server: &'a str,
+}
+
+impl Seen<'_> {
+    /// An argument that is another one in each call.
+    fn names_the_call(&self) -> Option<&str> {
+        let is_name = |name: &str| name.chars().all(|letter| letter.is_ascii_alphanumeric() || letter == '_');
+        let mut named =
+            self.arguments.iter().filter(|(name, value)| is_name(name) && value.is_string() && is_fresh(value));
+        named.next().map(|(name, _)| name.as_str())
+    }
+
+    /// A name for what its calls must have to themselves: as the server is called, whatever characters it has.
+    fn resource(&self) -> String {
+        let is_plain = |letter: char| letter.is_alphanumeric() || "-_./@ ".contains(letter);
+        self.server.chars().map(|letter| if is_plain(letter) { letter } else { '_' }).collect()
+    }
 }
 
 /// What fits in `settled.toml`, if that can be said.
@@ -64,7 +83,7 @@ pub(crate) fn suggestion(seen: &Seen<'_>) -> Option<String> {
         return None;
     }
     let mut lines = vec![format!("[tools.{}]", key(seen.name))];
-    let observer = seen.observer.filter(|_| fails_again);
+    let observer = seen.observer.filter(|_| fails_again).zip(seen.names_the_call());
     if fails_again && observer.is_none() {
         lines.push("# A call whose answer is lost is held for a person. If it can be found out whether it happened: \"observable\".".to_owned());
     }
@@ -80,16 +99,19 @@ pub(crate) fn suggestion(seen: &Seen<'_>) -> Option<String> {
     }
     if loses {
         lines.push("# Calls at once lose updates: one at a time, with all tools that change the same.".to_owned());
-        lines.push(format!("resource = {}", Value::from(seen.server)));
+        lines.push(format!("resource = {}", Value::from(seen.resource())));
     }
-    if let Some(observer) = observer {
+    if let Some((observer, argument)) = observer {
         lines.push("# How long after it was sent an effect can still appear.".to_owned());
         lines.push("settling = \"30s\"".to_owned());
         lines.push(String::new());
         lines.push(format!("[tools.{}.observe]", key(seen.name)));
         lines.push(format!("tool = {}", Value::from(observer.tool.as_str())));
-        lines.push("# To be adapted: what in its answer tells that *this* call took effect.".to_owned());
-        lines.push("applied = { at = \"/content/0/text\", contains = \"{$key}\" }".to_owned());
+        lines.push("# To be adapted: how it is asked about *this* call, and which answers say that it took effect, and that it did not.".to_owned());
+        lines.push("# If it can't be asked about one call, the tool is \"opaque\".".to_owned());
+        lines.push(format!("arguments = {{ {argument} = \"{{{argument}}}\" }}"));
+        lines.push("applied = { at = \"/structuredContent/found\", is = true }".to_owned());
+        lines.push("not_applied = { at = \"/structuredContent/found\", is = false }".to_owned());
     }
     Some(lines.join("\n"))
 }

@@ -89,6 +89,11 @@ impl Fresh {
 
 /// Whether what is called differs from one experiment to the next.
 pub(crate) fn is_fresh_each_time(template: &Map<String, Value>) -> bool {
-    let text = Value::Object(template.clone()).to_string();
+    template.values().any(is_fresh)
+}
+
+/// Whether a value of an argument does.
+pub(crate) fn is_fresh(value: &Value) -> bool {
+    let text = value.to_string();
     ["{unique}", "{number}", "{uuid}"].iter().any(|placeholder| text.contains(placeholder))
 }

@@ -55,6 +55,9 @@ fn lost_updates_are_found_by_different_calls_at_once() {
     expect(&tool, [Safe, Safe, Safe, Safe, WrongRecord]);
     assert!(of(&tool, Experiment::DifferentAtOnce).because.contains("lost updates"), "{tool:?}");
     assert!(tool.suggestion.unwrap().ends_with("\nresource = \"known-defects\""));
+    // A server may call itself anything; `{b}` would be an argument of the call.
+    let tool = Server::new("odd-name").audit("racy");
+    assert!(tool.suggestion.unwrap().ends_with("\nresource = \"a _b_ _c_\""));
 }
 
 #[test]
@@ -143,7 +146,11 @@ fn an_observer_sees_what_is_only_in_memory_and_that_a_restart_loses_it() {
     assert_eq!(report.noise, ["/time"]);
     expect(&report.tools[0], [Duplicate, Unknown, WrongRecord, Duplicate, Safe]);
     assert!(of(&report.tools[0], Experiment::Restart).because.contains("gone after the restart"));
-    assert!(report.tools[0].suggestion.as_ref().unwrap().contains("kind = \"observable\""));
+    let suggestion = report.tools[0].suggestion.as_ref().unwrap();
+    assert!(
+        suggestion.contains("kind = \"observable\"") && suggestion.contains("arguments = { id = \"{id}\" }"),
+        "{suggestion}"
+    );
 }
 
 #[test]

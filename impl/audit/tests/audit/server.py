@@ -247,7 +247,7 @@ def answer(message):
     method, params = message["method"], message.get("params") or {}
     if method == "initialize":
         capabilities = {"tools": {"idempotency": True}} if "keys" in TRAITS else {"tools": {}}
-        about = {"name": "known-defects", "version": "1"}
+        about = {"name": 'a {b} "c"' if "odd-name" in TRAITS else "known-defects", "version": "1"}
         return {"protocolVersion": params["protocolVersion"], "capabilities": capabilities, "serverInfo": about}
     if method == "tools/list":
         tools, start = listing(), int(params.get("cursor", 0))

@@ -2,6 +2,7 @@
 
 import json
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -13,6 +14,8 @@ TOY, WORKLOAD = os.environ["TOY"], os.environ["PROFILE_WORKLOAD"]
 ANSWER, RESUMED = os.environ.get("PROFILE_ANSWER"), sys.argv[1] == "resume"
 TIMEOUT = float(os.environ["PROFILE_TIMEOUT"])
 JOURNAL = STATE / "journal"
+# Whoever starts the tests may have it ignored: `nohup`, or a script that has them in its background.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def post(url, message, headers=()):
