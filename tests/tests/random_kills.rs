@@ -13,6 +13,8 @@ use serde_json::Value;
 use settled_tests::{Client, Process, Running, Server, Stage};
 
 const LONG: Duration = Duration::from_secs(25);
+/// As long as that, if the machine is too busy for a test of it before.
+const LONGEST: Duration = Duration::from_secs(240);
 /// How long a victim is waited for.
 const SEARCH: Duration = Duration::from_secs(3);
 
@@ -121,7 +123,7 @@ impl Shop {
 
     fn run(&mut self, rng: &mut Rng) {
         let start = Instant::now();
-        while start.elapsed() < LONG {
+        while start.elapsed() < LONG || (!self.is_tried() && start.elapsed() < LONGEST) {
             self.ensure_client();
             // Some kills come while things are starting.
             if rng.u32(0..4) > 0 {
@@ -141,6 +143,14 @@ impl Shop {
         }
         self.running = None;
         self.stage.wait_until_empty();
+    }
+
+    /// Whether it has been a test at all: a busy machine takes longer.
+    fn is_tried(&self) -> bool {
+        let each = [Victim::Client, Victim::Proxy, Victim::Server];
+        self.confirmed.len() >= 10
+            && self.kills.values().sum::<u32>() >= 20
+            && each.iter().all(|victim| self.kills.get(victim).is_some_and(|kills| *kills >= 2))
     }
 
     fn check(&self) {
@@ -180,12 +190,8 @@ impl Shop {
         for order in charges.keys() {
             assert!(recorded.contains(order), "the ledger has lost order {order}\n{}", self.stage.story());
         }
-        // That it was a test at all.
-        assert!(self.confirmed.len() >= 10, "only {} orders came through", self.confirmed.len());
-        assert!(self.kills.values().sum::<u32>() >= 20, "too few kills: {:?}", self.kills);
-        for victim in [Victim::Client, Victim::Proxy, Victim::Server] {
-            assert!(self.kills.get(&victim).is_some_and(|kills| *kills >= 2), "too few kills: {:?}", self.kills);
-        }
+        let confirmed = self.confirmed.len();
+        assert!(self.is_tried(), "too few kills or orders: {:?}, {confirmed} orders came through", self.kills);
     }
 }
 
