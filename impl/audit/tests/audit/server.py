@@ -8,6 +8,7 @@ import os
 import sqlite3
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -41,8 +42,10 @@ def read(name):
 
 
 def write(name, text):
-    with open(path(name), "w") as file:
+    """Whole or not at all: it may be killed as soon as something of it shows. What is beside it is watched."""
+    with tempfile.NamedTemporaryFile("w", delete=False) as file:
         file.write(text)
+    os.replace(file.name, path(name))
 
 
 def append_tool(a, call):
