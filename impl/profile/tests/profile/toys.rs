@@ -201,6 +201,7 @@ fn an_answer_is_lost_as_often_as_its_caller_tries_again() {
     ends(&runs, "intent-http", Cell::AnswersLost, &Outcome::Once);
     // Whoever calls again while the guard waits has given up as well.
     let behind = toys.run(&[Cell::AnswerLost, Cell::AnswersLost, Cell::LateEffect], Some(Behind::Settled));
+    assert_eq!(behind.len(), 12);
     for (toy, cell) in behind.keys() {
         ends(&behind, toy, *cell, &Outcome::Once);
     }

@@ -247,7 +247,6 @@ impl Watch for Progress {
 }
 
 /// What is to be measured of a variant.
-#[derive(Clone)]
 struct Lacking {
     adapter: Adapter,
     variant: Variant,
